@@ -147,7 +147,7 @@ def _batch(case: Case) -> Iterator[Finding]:
     total = log_statements.stated_samples(log)
     if log_units.conversion(log) is None and (case.job_batch is None or not by_batch):
         yield rules.BATCH_UNVERIFIED.finding(
-            log_statements.NO_LENGTH,
+            log_units.NO_LENGTH.reason,
             severity="reject",
             action="Name a benchmark that counts what the program does, or declare its format.",
         )

@@ -16,6 +16,7 @@ from k8sbench.catalog.published import Accuracy
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult
+from k8sbench.model.missing import Missing
 from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.verdict import EVIDENCE
@@ -129,22 +130,20 @@ class AiRankEvents:
         scale = 1 if any(evaluated.value > 1 for evaluated in self.evaluations) else 100
         return [msgspec.structs.replace(e, value=e.value * scale) for e in self.evaluations]
 
-    def time_to_train(
-        self, target: Accuracy | None, reached: Evaluated | None
-    ) -> tuple[float | None, str]:
-        """Seconds from ``test_begin`` to the evaluation that reached the target; else why not."""
+    def time_to_train(self, target: Accuracy | None, reached: Evaluated | None) -> float | Missing:
+        """Seconds from ``test_begin`` to the evaluation that reached the target."""
         if self.begun is None or self.begun.stamp is None:
-            return None, "The log has no AI-Rank test_begin line."
+            return Missing("The log has no AI-Rank test_begin line.")
         if target is None:
-            return None, "No target accuracy is known; --benchmark names one."
+            return Missing("No target accuracy is known; --benchmark names one.")
         if reached is None:
-            return None, f"No evaluation reached the target of {target.value:g} {target.unit}."
+            return Missing(f"No evaluation reached the target of {target.value:g} {target.unit}.")
         seconds = reached.at - self.begun.stamp if reached.elapsed is None else reached.elapsed
         if math.isnan(seconds):
-            return None, "It ran on several machines, whose clocks contradict each other."
+            return Missing("It ran on several machines, whose clocks contradict each other.")
         if seconds < 0:
-            return None, "The evaluation that reaches the target is stamped before the test."
-        return seconds, ""
+            return Missing("The evaluation that reaches the target is stamped before the test.")
+        return seconds
 
 
 # -- our own trainers -----------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from k8sbench.model.gpu_metrics import (
 )
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
+from k8sbench.model.missing import Missing, figure_of, reasons_of
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
@@ -83,14 +84,12 @@ def completed(
     missing = {
         path: why for path, why in measurement.missing.items() if path.partition(".")[0] != PATH
     }
-    chosen: dict[str, Chosen] = {}
-    absent: dict[str, str] = {}
-    for metric in METRICS:
-        choice = _chosen(metric, gpus, wanted, ranked, plan.world_size)
-        if isinstance(choice, Chosen):
-            chosen[metric.id] = choice
-        else:
-            absent[f"{PATH}.{metric.id}"] = choice
+    choices = {
+        metric.id: _choose_source(metric, gpus, wanted, ranked, plan.world_size)
+        for metric in METRICS
+    }
+    chosen = {name: choice for name, choice in choices.items() if isinstance(choice, Chosen)}
+    absent = {f"{PATH}.{name}": reason for name, reason in reasons_of(choices).items()}
     if not chosen:
         why = joined({answer.source: answer.missing.get("*", "") for answer in fetched})
         missing[PATH] = why or next(iter(absent.values()))
@@ -98,8 +97,7 @@ def completed(
     missing |= absent
     figures = {name: choice.figure for name, choice in chosen.items()}
     energy = _energy_per_1000(measurement, plan, figures)
-    if energy is None:
-        missing[f"{PATH}.energy_per_1000_samples"] = "It needs a throughput, and power or energy."
+    missing |= reasons_of({f"{PATH}.energy_per_1000_samples": energy})
     metrics = GpuMetrics(
         figures=figures,
         gpus=tuple(
@@ -109,7 +107,7 @@ def completed(
             )
             for i, gpu in enumerate(gpus.all)
         ),
-        energy_per_1000_samples=energy,
+        energy_per_1000_samples=figure_of(energy),
         judgement=_judgement(measurement, plan, figures),
     )
     new = [
@@ -126,10 +124,10 @@ def completed(
     return verdict.with_reasons(measurement, [*kept_reasons, *verdict.accepted(new, accept)], ())
 
 
-def _chosen(
+def _choose_source(
     metric: GpuMetric, gpus: Gpus, wanted: SeriesQuery, ranked: Sequence[Fetched], planned: int
-) -> Chosen | str:
-    """Return a metric by its best source, or why none has it."""
+) -> Chosen | Missing:
+    """Return a metric by its best source."""
     best: tuple[tuple[float, int], Chosen] | None = None
     why: dict[str, str] = {}
     for answer in ranked:
@@ -143,8 +141,8 @@ def _chosen(
                 continue
             place = gpus.place(series.gpu)
             taken = gpu_series.over_time(series, metric, wanted.start, wanted.end)
-            if isinstance(taken, str):
-                failed = taken
+            if isinstance(taken, Missing):
+                failed = taken.reason
             elif place not in by_gpu or taken.coverage > by_gpu[place].coverage:
                 by_gpu[place], lines[place] = taken, line
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
@@ -172,7 +170,7 @@ def _chosen(
                 best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
             continue
         why[answer.source] = failed
-    return best[1] if best else joined(why) or "No source has it."
+    return best[1] if best else Missing(joined(why) or "No source has it.")
 
 
 def _shares(by_gpu: Mapping[int, WindowFigure], planned: int) -> dict[int, float]:
@@ -191,19 +189,20 @@ def _shares(by_gpu: Mapping[int, WindowFigure], planned: int) -> dict[int, float
 
 def _energy_per_1000(
     measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
-) -> float | None:
+) -> float | Missing:
     rate: float | None = getattr(
         measurement.throughput or measurement.unverified, measurement.estimator, None
     )
     steady = measurement.steady
+    unknown = Missing("It needs a throughput, and power or energy.")
     if not rate or steady is None:
-        return None
+        return unknown
     if "energy" in figures:
         watts = figures["energy"].value / (steady.ended_at - steady.started_at)
     elif "power" in figures:
         watts = figures["power"].value * plan.world_size
     else:
-        return None
+        return unknown
     return 1000 * watts / rate
 
 

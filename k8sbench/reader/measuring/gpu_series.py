@@ -26,6 +26,7 @@ from k8sbench.model.gpu_metrics import (
     Series,
 )
 from k8sbench.model.measurement import GpuFigure
+from k8sbench.model.missing import Missing
 from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import GpuSamples, Item, Mark
 from k8sbench.reader.measuring import evidence
@@ -64,29 +65,31 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """And the line of the source's artifact that has its series, from 1."""
 
 
-def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> WindowFigure | str:
-    """Take a series together, or say in a sentence why that gives no figure."""
+def over_time(
+    series: Series, metric: GpuMetric, start: float, end: float
+) -> WindowFigure | Missing:
+    """Return the figure of a series over the time from ``start`` to ``end``, Unix seconds."""
     every = [(at, value) for at, value in dict(_sorted(series)).items() if abs(value) < NO_FIGURE]
     if series.at and not every:
-        return "The GPU does not support it."
+        return Missing("The GPU does not support it.")
     inside = [(at, value) for at, value in every if start <= at <= end]
     seconds = end - start
     interval = series.every or EXPORTER_SECONDS
     if len(inside) > 1:
         interval = max(interval, statistics.median(b[0] - a[0] for a, b in pairwise(inside)))
     if seconds * SLACK < FEWEST * interval:
-        return (
+        return Missing(
             f"The steady part of {times.duration(seconds)} is shorter than {FEWEST} intervals of"
             f" {times.duration(interval)} between samples."
         )
     samples = _samples(inside, interval)
     if samples < FEWEST:
         lie = counted(samples, "sample", ("lies", "lie"))
-        return f"{lie} in the steady part; {FEWEST} are needed."
+        return Missing(f"{lie} in the steady part; {FEWEST} are needed.")
     wrong = [value for _, value in inside if not metric.is_plausible(value)]
     if wrong:
         of = counted(len(inside), "sample")
-        return (
+        return Missing(
             f"{len(wrong)} of {of} cannot be true, as {wrong[0]:.12g} {metric.unit}".rstrip() + "."
         )
     weights = _weights([at for at, _ in inside], start, end, interval)
@@ -96,9 +99,9 @@ def over_time(series: Series, metric: GpuMetric, start: float, end: float) -> Wi
     if metric.over_time == "increase":
         rate = _per_second(pairs, inside, samples, interval)
         if rate is None:
-            return "The counter was reset between all of its samples."
+            return Missing("The counter was reset between all of its samples.")
         if not PLAUSIBLE_WATTS[0] <= rate <= PLAUSIBLE_WATTS[1]:
-            return f"By the counter the GPU drew {rate:.3g} W, which cannot be true."
+            return Missing(f"By the counter the GPU drew {rate:.3g} W, which cannot be true.")
         value = rate * seconds
     coverage = min(1.0, sum(weights) / seconds)
     span = inside[0][0], inside[-1][0]

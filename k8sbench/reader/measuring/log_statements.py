@@ -19,10 +19,12 @@ from k8sbench.model.measurement import (
     Weights,
     arithmetic_digest,
 )
+from k8sbench.model.missing import Missing
 from k8sbench.model.plan import per_step
-from k8sbench.model.sample import Mark, Place
+from k8sbench.model.sample import Place
 from k8sbench.reader.family import BATCH_DOUBT, BEGUN_AT, UNENDED, stamp_seconds
 from k8sbench.reader.measuring import log_units, warmup
+from k8sbench.reader.measuring.estimates import Estimates
 from k8sbench.reader.measuring.evaluations import Evaluated, reaching
 from k8sbench.reader.measuring.log_facts import LogFacts
 from k8sbench.reader.measuring.rank_records import RankRecords
@@ -60,10 +62,6 @@ _NOT_ENVIRONMENT = frozenset(
     }
 )
 """Facts with a field of their own, or of no use to readers."""
-NO_LENGTH = (
-    "The benchmark and the program count different things, one of them tokens, and the log does "
-    "not state the tokens of a sequence."
-)
 
 
 def batch(log: LogFacts) -> float | None:
@@ -115,7 +113,7 @@ def amp_dtype(log: LogFacts) -> str | None:
     return log.facts.first("amp_dtype") or log.expected.amp_dtype
 
 
-def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
+def arithmetic(log: LogFacts) -> Arithmetic | Missing:
     """Return the operations' types; only our trainers state them."""
     types = {
         name.removeprefix(_TYPES): next(iter(values))
@@ -125,12 +123,10 @@ def arithmetic(log: LogFacts, missing: dict[str, str]) -> Arithmetic | None:
     digest = log.facts.first("arithmetic.digest")
     by = log.facts.first("arithmetic.by")
     if not types:
-        missing["arithmetic"] = "The log does not state which operations computed in which type."
-    elif digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
-        missing["arithmetic"] = "What the log states of it does not match its digest."
-    else:
-        return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
-    return None
+        return Missing("The log does not state which operations computed in which type.")
+    if digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
+        return Missing("What the log states of it does not match its digest.")
+    return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
 
 
 def data_set(log: LogFacts) -> DataSet | None:
@@ -143,13 +139,13 @@ def data_set(log: LogFacts) -> DataSet | None:
     return DataSet(name=name, digest=log.facts.first("data.digest"), train=train, val=val)
 
 
-def weights(log: LogFacts, missing: dict[str, str]) -> Weights | None:
+def weights(log: LogFacts) -> Weights | Missing:
     """The file of start weights that our trainers state."""
     file = log.facts.first("weights.file")
+    if file is None and log.trains:
+        return Missing("The run trained from scratch.")
     if file is None:
-        why = "The run trained from scratch." if log.trains else "The log names no start weights."
-        missing["weights"] = why
-        return None
+        return Missing("The log names no start weights.")
     return Weights(file=file, digest=log.facts.first("weights.digest"))
 
 
@@ -230,13 +226,6 @@ def planned_iterations(log: LogFacts) -> int | None:
     rank = log.rank
     total, by_epoch = (rank.total, rank.epochs.restart) if rank else (None, False)
     return warmup.planned_iterations(log.facts, total, by_epoch=by_epoch)
-
-
-def share_that_ran(summary: Mark) -> float:
-    """Return the steps that ran ÷ those that a summary's rate is of."""
-    ran = summary.number("ran")
-    planned = summary.number("planned")
-    return ran / planned if ran and planned else 1.0
 
 
 # -- samples of a step ----------------------------------------------------------------------------
@@ -343,8 +332,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     1, or samples per iteration of the printed scope.
     """
-    throughput: Throughput | None
+    estimates: Estimates | Missing
     goal: TimeToTrain
+
+    @property
+    def throughput(self) -> Throughput | None:
+        """The throughput by each estimator; None if no estimator has a figure."""
+        return None if isinstance(self.estimates, Missing) else self.estimates.throughput
 
     @property
     def ended_at_target(self) -> bool:
@@ -386,8 +380,7 @@ def _order(log: LogFacts, place: Place) -> tuple[int, int]:
 class TimeToTrain(msgspec.Struct, frozen=True, kw_only=True):
     """The time, or why there is none, and what it is of."""
 
-    seconds: float | None
-    missing: str
+    seconds: float | Missing
     target: Accuracy | None
     reached: Evaluated | None
     """The first evaluation at the target, in percent."""
@@ -406,29 +399,29 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
             target = Accuracy(metric=log.training.metric or "", value=log.training.target)
     other = _not_comparable(log, target)
     reached = None if other else reaching(evaluations, target)
-    seconds, missing = log.airank.time_to_train(target, reached)
-    if reached is None and any(not evaluated.is_whole for evaluated in evaluations):
-        missing += " One that lacks samples reaches none."
-    if log.family.states_training and target is None:
-        missing = "The run has no target accuracy."
+    seconds = other or log.airank.time_to_train(target, reached)
+    if other is None and isinstance(seconds, Missing):
+        if log.family.states_training and target is None:
+            seconds = Missing("The run has no target accuracy.")
+        elif reached is None and any(not evaluated.is_whole for evaluated in evaluations):
+            seconds = Missing(f"{seconds.reason} One that lacks samples reaches none.")
     return TimeToTrain(
-        seconds=None if other else seconds,
-        missing=other or missing,
+        seconds=seconds,
         target=target,
         reached=reached,
         best=max(own, key=lambda evaluated: evaluated.value, default=None),
     )
 
 
-def _not_comparable(log: LogFacts, target: Accuracy | None) -> str | None:
+def _not_comparable(log: LogFacts, target: Accuracy | None) -> Missing | None:
     """Return why a run that states its training cannot reach a target; else None."""
     if not log.family.states_training:
         return None
     if (log.facts.first("data") or "").startswith("synthetic"):
-        return "The data are synthetic: no accuracy is reached on them."
+        return Missing("The data are synthetic: no accuracy is reached on them.")
     metric = log.training.metric
     if target is not None and metric is not None and metric != target.metric:
-        return f"The run evaluates {metric}, the target is one of {target.metric}."
+        return Missing(f"The run evaluates {metric}, the target is one of {target.metric}.")
     return None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,17 +13,26 @@ from k8sbench.model.arithmetic import beyond_fp32, beyond_peak
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.log_format import LogFormat
-from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
-from k8sbench.model.sample import COARSEST, Place, Shape
-from k8sbench.model.spec_values import Estimator
+from k8sbench.model.measurement import (
+    AccuracyResult,
+    Arithmetic,
+    MeasuredWindow,
+    Measurement,
+    SteadyPart,
+    Weights,
+)
+from k8sbench.model.missing import Missing, figure_of, reasons_of
+from k8sbench.model.sample import Place
 from k8sbench.reader.family import UNENDED
 from k8sbench.reader.measuring import (
+    estimates,
     gpu_metrics,
     integrity,
     log_statements,
     log_units,
     nothing_measured,
 )
+from k8sbench.reader.measuring.estimates import Estimates
 from k8sbench.reader.measuring.expectation import AUTO, Expectation
 from k8sbench.reader.measuring.gpu_metrics import PlannedGpus
 from k8sbench.reader.measuring.log_facts import LogFacts, OpenedLog
@@ -34,8 +42,6 @@ from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
 
 OF_ITS_CASES = {rules.BATCH_SIZE.id, rules.TOO_FEW_ITERATIONS.id, rules.SHORT_WARMUP.id}
 """Rejections of a log whose length or batch is not the benchmark's."""
-VARYING = "The batch changes in the window: the figure is all samples ÷ all time."
-NO_BATCH = "The batch is not known; give it with --batch-size."
 
 
 class JudgedLog(NamedTuple):
@@ -147,39 +153,19 @@ def _with_gpu_metrics(measurement: Measurement, log: LogFacts) -> Measurement:
 
 def _measurement(log: LogFacts) -> Measurement:
     """The measurement of logs that were read."""
-    missing: dict[str, str] = {}
-    case = _case(log, missing)
-    measurement = _measure_log(case, missing)
-    if case.rank is not None:
-        measurement = _with_records(measurement, case.rank, case.seconds_per_unit)
+    case = _case(log)
     kept: dict[tuple[str, str], Finding] = {}
     for finding in integrity.reasons(case):  # of several with one id and severity the first
         kept.setdefault((finding.id, finding.severity), finding)
-    if (rules.CLOCK_MISMATCH.id, "warn") in kept:
-        measurement = _without_stamps(measurement, case.goal)
+    answers = _answers(case)
+    lost = _figures_by_stamps(case) if (rules.CLOCK_MISMATCH.id, "warn") in kept else {}
+    missing = answers.reasons() | reasons_of(lost)
+    measurement = _assemble(case, answers.without(lost), missing)
     reasons = [*kept.values(), *_above_peak(measurement, log)]
     return verdict.with_reasons(measurement, reasons, log.expected.accept)
 
 
-def _without_stamps(measurement: Measurement, goal: log_statements.TimeToTrain) -> Measurement:
-    """Drop the figures of stamps whose clock was set."""
-    figures = measurement.throughput
-    lost = ["throughput.timestamps", "train_wall_s"]
-    to_train = measurement.time_to_train_s
-    if to_train is not None and goal.reached is not None and goal.reached.elapsed is None:
-        lost.append("time_to_train_s")
-        to_train = None
-    why = "The clock of the stamps was set within the window."
-    return msgspec.structs.replace(
-        measurement,
-        throughput=figures and msgspec.structs.replace(figures, timestamps=None),
-        train_wall_s=None,
-        time_to_train_s=to_train,
-        missing=measurement.missing | dict.fromkeys(lost, why),
-    )
-
-
-def _case(log: LogFacts, missing: dict[str, str]) -> Case:
+def _case(log: LogFacts) -> Case:
     """Settle GPUs, batch and units, and compute the throughput."""
     expected = log.expected
     batch = log_statements.batch(log)
@@ -198,10 +184,9 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
         batch = log_statements.per_gpu(log, gpus)
     # The rate is that of the GPUs of the run's own plan, whatever was given.
     cards = (logged or gpus) if log.family.states_plan else gpus
-    unit = log_units.unit(log)
     job_batch = log_statements.job_batch(log, batch, cards)
-    scale, unit_seconds = (
-        (None, None) if rank is None else _scale(log, rank.shape, cards, job_batch)
+    samples, unit_seconds = (
+        (None, None) if rank is None else estimates.scale(log, rank.shape, cards, job_batch)
     )
     return Case(
         log=log,
@@ -211,7 +196,7 @@ def _case(log: LogFacts, missing: dict[str, str]) -> Case:
         job_batch=job_batch,
         precision=log_statements.precision(log),
         seconds_per_unit=unit_seconds,
-        throughput=_throughput(log, rank, unit, scale, job_batch, missing),
+        estimates=estimates.estimate(log, rank, samples, job_batch),
         goal=log_statements.time_to_train(log),
     )
 
@@ -224,22 +209,76 @@ def _by_summary(log: LogFacts) -> bool:
     return use == "first" or (use == "if-few" and log.rank.tally.records < FEWEST_RECORDS)
 
 
-def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
-    """The measurement without its window of records."""
+class Answers(NamedTuple):
+    """Figures of a log, each or why there is none, by their names in a measurement."""
+
+    throughput: Estimates | Missing
+    time_to_train_s: float | Missing
+    accuracy: AccuracyResult | Missing
+    steady: SteadyPart | Missing
+    gpu_metrics: Missing
+    """Samples in the log are added later."""
+    arithmetic: Arithmetic | Missing
+    tokens_per_second: float | Missing
+    final_loss: float | Missing
+    train_wall_s: float | Missing
+    weights: Weights | Missing
+
+    def reasons(self) -> dict[str, str]:
+        """Return the path of each figure that is missing → why."""
+        reasons = {} if isinstance(self.throughput, Missing) else self.throughput.reasons
+        return reasons | reasons_of(self._asdict())
+
+    def without(self, lost: Mapping[str, Missing]) -> Answers:
+        """Return the answers without the figures at some paths."""
+        answers = self._replace(**{name: lost[name] for name in self._fields if name in lost})
+        if isinstance(answers.throughput, Missing):
+            return answers
+        return answers._replace(throughput=answers.throughput.without(lost))
+
+
+def _figures_by_stamps(case: Case) -> dict[str, Missing]:
+    """Return the paths of the figures that follow from stamps, whose clock was set."""
+    paths = ["throughput.timestamps", "train_wall_s"]
+    reached = case.goal.reached
+    is_stamped = reached is not None and reached.elapsed is None
+    if is_stamped and not isinstance(case.goal.seconds, Missing):
+        paths.append("time_to_train_s")
+    return dict.fromkeys(paths, Missing("The clock of the stamps was set within the window."))
+
+
+def _answers(case: Case) -> Answers:
+    """Return the figures that a log may lack."""
+    log = case.log
+    accuracy = log_statements.at_target(log_statements.accuracy(log), case.goal)
+    no_accuracy = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
+    no_source = "no GPU was used" if _device(log) == "cpu" else "no source of GPU metrics was asked"
+    return Answers(
+        throughput=case.estimates,
+        time_to_train_s=case.goal.seconds,
+        accuracy=accuracy or Missing(no_accuracy),
+        steady=log.steady or Missing("No line's time is known."),
+        gpu_metrics=Missing(no_source),
+        arithmetic=log_statements.arithmetic(log),
+        tokens_per_second=_tokens(case),
+        final_loss=_final_loss(log, case.rank),
+        train_wall_s=_wall(case.rank),
+        weights=log_statements.weights(log),
+    )
+
+
+def _device(log: LogFacts) -> str | None:
+    """Return ``cuda`` or ``cpu``; None if the log does not state it."""
+    gpu_model = log.facts.first("gpu_model")
+    return log.facts.first("device") or (None if gpu_model is None else "cuda")
+
+
+def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurement:
+    """Build the measurement of a log, without its verdict; ``missing`` is path → why."""
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
     assert log.window is not None
-    accuracy = log_statements.at_target(log_statements.accuracy(log), goal)
-    if goal.seconds is None:
-        missing["time_to_train_s"] = goal.missing
-    if accuracy is None:
-        missing["accuracy"] = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
-    if log.steady is None:
-        missing["steady"] = "No line's time is known."
-    gpu_model = log.facts.first("gpu_model")
-    device = log.facts.first("device") or (None if gpu_model is None else "cuda")
-    missing["gpu_metrics"] = (
-        "no GPU was used" if device == "cpu" else "no source of GPU metrics was asked"
-    )
+    rates = figure_of(answers.throughput)
+    accuracy = figure_of(answers.accuracy)
     effective = (
         log.facts.first("precision_effective") or log.facts.first("precision") or case.precision
     )
@@ -252,56 +291,43 @@ def _measure_log(case: Case, missing: dict[str, str]) -> Measurement:
         precision=case.precision,
         precision_effective=effective,
         amp_dtype=log_statements.amp_dtype(log),
-        arithmetic=log_statements.arithmetic(log, missing),
+        arithmetic=figure_of(answers.arithmetic),
         batch_size_per_gpu=case.batch,
         warmup_iterations=log.window.warmup - log.window.begin,
-        iterations=0,
-        records=0,
-        throughput=case.throughput,
-        tokens_per_second=_tokens(case, missing),
-        estimator=_estimator(rank),
-        final_loss=_final_loss(log, rank, missing),
+        iterations=_iterations(rank),
+        records=0 if rank is None else rank.tally.records,
+        throughput=None if rates is None else rates.throughput,
+        tokens_per_second=figure_of(answers.tokens_per_second),
+        estimator=estimates.headline(rank),
+        final_loss=figure_of(answers.final_loss),
         accuracy=accuracy,
-        time_to_train_s=goal.seconds,
-        train_wall_s=_wall(rank, missing),
+        time_to_train_s=figure_of(answers.time_to_train_s),
+        train_wall_s=figure_of(answers.train_wall_s),
         mode=log.facts.first("mode"),
         target=None if goal.target is None else goal.target.percent,
         ended_by=case.ended_by,
         restarts=len(log.restarts),
         begun_at=log_statements.begun_at(log),
         data_set=log_statements.data_set(log),
-        weights=log_statements.weights(log, missing),
+        weights=figure_of(answers.weights),
         broken_samples=log.training.broken or log.facts.whole("broken_samples"),
         data=log.facts.first("data") or expected.data,
-        device=device,
-        gpu_model=gpu_model,
+        device=_device(log),
+        gpu_model=log.facts.first("gpu_model"),
         parameters=log.facts.whole("parameters"),
-        memory_mib=log.facts.number("max_memory_mib") or None,
+        memory_mib=_memory(log, rank),
+        data_fraction=None if rank is None else rank.tally.waiting,
+        window=None if rank is None else _window(rank, case.seconds_per_unit),
         lines=_lines(log, rank, goal),
-        training_lines=0,
-        steady=log.steady,
+        training_lines=0 if rank is None else rank.all_records,
+        steady=figure_of(answers.steady),
         ranks=tuple(log.rank_times[number] for number in sorted(log.rank_times)),
         environment=log_statements.environment(log, accuracy),
+        log_digest=None if rank is None else rank.sums.digest.of_records(),
+        losses_digest=None if rank is None else rank.sums.digest.of_losses(),
         missing=missing,
         verdict="valid",
         reasons=(),
-    )
-
-
-def _with_records(
-    measurement: Measurement, rank: RankRecords, unit_seconds: float | None
-) -> Measurement:
-    """Add what the records of a rank say."""
-    return msgspec.structs.replace(
-        measurement,
-        iterations=rank.tally.span.iterations if rank.tally.span else 0,
-        records=rank.tally.records,
-        memory_mib=measurement.memory_mib or rank.sums.memory_mib,
-        data_fraction=rank.tally.waiting,
-        window=_window(rank, unit_seconds),
-        training_lines=rank.all_records,
-        log_digest=rank.sums.digest.of_records(),
-        losses_digest=rank.sums.digest.of_losses(),
     )
 
 
@@ -319,149 +345,45 @@ def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
             yield rules.TF32_LIKELY.finding(text)
 
 
-def _scale(
-    log: LogFacts, shape: Shape, gpus: int, job_batch: float | None
-) -> tuple[float | None, float | None]:
-    """Return samples/s per rate unit and seconds per time unit."""
-    if not shape.is_rate:
-        return job_batch, 1.0
-    conversion = log_units.conversion(log)
-    if conversion is None:
-        return None, None
-    scale = conversion * (gpus if shape.is_per_card else 1)
-    return scale, None if job_batch is None else job_batch / scale
+def _iterations(rank: RankRecords | None) -> int:
+    """Return the measured iterations of the window."""
+    span = None if rank is None else rank.tally.span
+    return 0 if span is None else span.iterations
 
 
-def _throughput(
-    log: LogFacts,
-    rank: RankRecords | None,
-    unit: str,
-    scale: float | None,
-    job_batch: float | None,
-    missing: dict[str, str],
-) -> Throughput | None:
-    if log.summaries.whole_run is not None and rank is None:
-        return _whole_run(log, unit, job_batch, missing)
-    span = rank.tally.span if rank else None
-    if rank is None or span is None or not rank.tally.records or span.time <= 0:
-        missing["throughput"] = "No training line lies in the window."
-        return None
-    if scale is None:
-        missing["throughput"] = NO_BATCH if log_units.conversion(log) else log_statements.NO_LENGTH
-        return None
-    tally = rank.tally
-    steady = timestamps = printed = None
-    if rank.samples_steps:
-        printed = scale * tally.printed_iterations / tally.printed_time
-    else:
-        missing["throughput.printed_steps"] = "The log's lines cover all steps."
-    if tally.all_steps:
-        # Totals of epochs hold neither evaluations nor checkpoints.
-        steady = scale * span.iterations / span.time
-    elif tally.steady_time > 0:
-        steady = scale * tally.steady_iterations / tally.steady_time
-    else:
-        missing["throughput.time_weighted_steady"] = (
-            "Every record of the window holds an evaluation, a checkpoint or a restart."
-        )
-    if tally.stamped is None:
-        missing["throughput.timestamps"] = "Training lines carry no time stamp."
-    elif (seconds := tally.stamped[0].seconds_to(tally.stamped[1])) <= 0:
-        why = "The window's first and last time stamp do not differ."
-        missing["throughput.timestamps"] = why
-    elif rank.shape.has_coarse_stamps(seconds):
-        missing["throughput.timestamps"] = (
-            f"The stamps have a resolution of {rank.shape.resolution:g} s, more than "
-            f"{COARSEST:.0%} of the {seconds:g} s between the window's first and last."
-        )
-    elif job_batch is None:
-        missing["throughput.timestamps"] = NO_BATCH
-    else:
-        first, last = tally.stamped
-        timestamps = job_batch * (last.position - first.position) / seconds
-    median = scale * statistics.median(tally.lines.rates)
-    arithmetic = scale * math.fsum(tally.lines.rates) / tally.records
-    if tally.steps.vary:
-        # The samples of all steps are known, and not whose time is whose.
-        names = ("time_weighted_steady", "median", "arithmetic", "timestamps", "printed_steps")
-        missing |= {f"throughput.{name}": VARYING for name in names}
-        return Throughput(time_weighted=scale * span.iterations / span.time, unit=unit)
-    return Throughput(
-        time_weighted=scale * span.iterations / span.time,
-        time_weighted_steady=steady,
-        median=median,
-        arithmetic=arithmetic,
-        timestamps=timestamps,
-        printed_steps=printed,
-        unit=unit,
-    )
+def _memory(log: LogFacts, rank: RankRecords | None) -> float | None:
+    """Return the peak memory by the log's summary, else by its lines, MiB."""
+    of_lines = None if rank is None else rank.sums.memory_mib
+    return log.facts.number("max_memory_mib") or of_lines
 
 
-def _tokens(case: Case, missing: dict[str, str]) -> float | None:
+def _tokens(case: Case) -> float | Missing:
     """Return the headline in tokens per second."""
-    figures, length = case.throughput, log_units.stated_length(case.log)
-    figure: float | None = getattr(figures, _estimator(case.rank), None)
-    if figures is not None and figures.unit.startswith("tokens"):
-        return figure
-    if figure is None or length is None:
-        missing["tokens_per_second"] = "The log does not state the tokens of a sample."
-        return None
-    return figure * length
+    rates = figure_of(case.estimates)
+    headline = None if rates is None else rates.by_name[estimates.headline(case.rank)]
+    if rates is not None and headline is not None and rates.unit.startswith("tokens"):
+        return headline
+    length = log_units.stated_length(case.log)
+    if headline is None or isinstance(headline, Missing) or length is None:
+        return Missing("The log does not state the tokens of a sample.")
+    return headline * length
 
 
-def _estimator(rank: RankRecords | None) -> Estimator:
-    """Return the headline's estimator: of all steps, or of printed ones."""
-    if rank is None or not (rank.samples_steps and rank.tally.printed_alone):
-        return "time_weighted"
-    return "printed_steps"
-
-
-def _whole_run(
-    log: LogFacts, unit: str, job_batch: float | None, missing: dict[str, str]
-) -> Throughput | None:
-    assert log.summaries.whole_run is not None
-    mark, _ = log.summaries.whole_run
-    rate = mark.number("whole_run_rate")
-    seconds = mark.number("whole_run_seconds")
-    conversion = log_units.conversion(log)
-    if rate is not None and conversion is None:
-        missing["throughput"] = log_statements.NO_LENGTH
-        return None
-    if rate is not None:
-        rate *= (conversion or 1) * log_statements.share_that_ran(mark)
-        declared = log.expected.format
-        per_card = not isinstance(declared, str) and declared.per == "card"
-        per_card |= mark.values.get("per") == "card"
-        figure = rate * ((log.expected.gpus or log.facts.whole("gpus") or 1) if per_card else 1)
-    elif seconds is not None and job_batch is not None:
-        figure = job_batch / seconds
-    else:
-        missing["throughput"] = NO_BATCH
-        return None
-    for name in ESTIMATORS[1:]:
-        missing[f"throughput.{name}"] = "The log states one figure for the whole run."
-    return Throughput(time_weighted=figure, unit=unit)
-
-
-def _final_loss(log: LogFacts, rank: RankRecords | None, missing: dict[str, str]) -> float | None:
+def _final_loss(log: LogFacts, rank: RankRecords | None) -> float | Missing:
     loss = rank.sums.last_loss if rank else None
     for summary in (log.summaries.whole_run, log.summaries.last):
         if loss is None and summary is not None:
             loss = summary[0].number("final_loss")
     if loss is None:
-        missing["final_loss"] = "No training line of the log holds a loss."
-    elif not math.isfinite(loss):
-        missing["final_loss"] = f"The last loss is {loss}."
-        return None
-    return loss
+        return Missing("No training line of the log holds a loss.")
+    return loss if math.isfinite(loss) else Missing(f"The last loss is {loss}.")
 
 
-def _wall(rank: RankRecords | None, missing: dict[str, str]) -> float | None:
+def _wall(rank: RankRecords | None) -> float | Missing:
     first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
     if first is not None and last is not None and last > first:
         return round(last - first, 6)
-    missing["train_wall_s"] = "The training lines carry no two different time stamps."
-    return None
+    return Missing("The training lines carry no two different time stamps.")
 
 
 def _window(rank: RankRecords, unit_seconds: float | None) -> MeasuredWindow | None:
