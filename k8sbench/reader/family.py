@@ -156,7 +156,7 @@ class RecordRule(msgspec.Struct, frozen=True):
 
     def record(self, line: CleanLine, match: Match) -> Record | None:
         """Build a record from a match; None if its numbers are invalid."""
-        return self.built(line, match[0], self.groups(match))
+        return self.build(line, match[0], self.groups(match))
 
     def groups(self, match: Match) -> dict[str, Any]:
         """Return the groups of a match, converted."""
@@ -165,7 +165,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             self.convert(texts)
         return texts
 
-    def built(
+    def build(
         self, line: CleanLine, printed: str, texts: Mapping[str, Any], steps: int | None = None
     ) -> Record | None:
         """Build a record from its groups; None if they are invalid.

@@ -79,7 +79,7 @@ class TotalsReader(LineReader):
                 texts["step_seconds"] = (now.elapsed or 0.0) / iterations
             if now.samples is not None and texts.get("step_samples") is None:
                 texts["step_samples"] = now.samples / iterations
-            return rule.built(line, printed, texts)
+            return rule.build(line, printed, texts)
         added = now.iteration - before.iteration
         steps = None
         if has_time:
@@ -94,4 +94,4 @@ class TotalsReader(LineReader):
             self._each[line.source] = texts["step_samples"] = (now.samples - before.samples) / added
         elif not texts.get("step_samples"):
             texts["step_samples"] = self._each.get(line.source)
-        return rule.built(line, printed, texts, steps)
+        return rule.build(line, printed, texts, steps)

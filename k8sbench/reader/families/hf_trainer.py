@@ -160,9 +160,9 @@ class _HfTrainerReader(LineReader):
                     yield line.mark("resume", values={"step": float(_whole(fact))})
 
     def _read_loss(self, line: CleanLine) -> Sequence[Item]:
-        found = _LOSS_LINE.search(line.text)
-        if found is not None:
-            self._loss = number_in(found["loss"])
+        match = _LOSS_LINE.search(line.text)
+        if match is not None:
+            self._loss = number_in(match["loss"])
             self._total = self._total or self._latest_total
         return ()
 

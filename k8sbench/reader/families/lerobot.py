@@ -53,9 +53,9 @@ class _LerobotReader(LineReader):
         (record, *others) = super().rules()
 
         def read(line: CleanLine) -> Iterator[Item]:
-            for found in record.read(line):
-                if isinstance(found, Record):
-                    yield self._counted(found)
+            for item in record.read(line):
+                if isinstance(item, Record):
+                    yield self._counted(item)
 
         return [record._replace(read=read), *others]
 

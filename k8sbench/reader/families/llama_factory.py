@@ -33,10 +33,10 @@ _RECORD = JsonFields(
 
 def _clock_seconds(text: str | None) -> float | None:
     """Read ``0:01:23``, ``1:23`` or ``1 day, 0:01:23`` as seconds; None for no such time."""
-    found = re.fullmatch(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)", text or "")
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)", text or "")
+    if match is None:
         return None
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return 86400 * days + 3600 * hours + 60 * minutes + seconds
 
 

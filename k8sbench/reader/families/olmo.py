@@ -41,16 +41,16 @@ class _OlmoReader(LineReader):
         return [heads, LineRule("throughput/device/", self._rate), *others]
 
     def _head(self, line: CleanLine) -> Sequence[Item]:
-        if found := _STEP.search(line.text):
-            self._steps[line.source] = found.groupdict()
+        if match := _STEP.search(line.text):
+            self._steps[line.source] = match.groupdict()
         return ()
 
     def _rate(self, line: CleanLine) -> Iterator[Item]:
-        found = _RATE.search(line.text)
+        match = _RATE.search(line.text)
         rule, *_ = self._family.records
         step = self._steps.get(line.source)
-        if found and step:
-            record = rule.built(line, found[0], step | {"rate": plain_number(found["rate"])})
+        if match and step:
+            record = rule.build(line, match[0], step | {"rate": plain_number(match["rate"])})
             if record is not None:
                 yield record
 

@@ -138,20 +138,20 @@ def _amount(case: Case) -> Iterator[Finding]:
             f"{FEWEST_RECORDS} are needed."
         )
         yield rules.TOO_FEW_RECORDS.finding(text)
-    asked = case.log.expected.at_least
+    required = case.log.expected.at_least
     if log.trains and case.ended_at_target:
-        asked = None
+        required = None
     elif log.trains:
-        asked = _whole_length(case, asked or 0) or None
-    elif log.family.states_plan and (asked is None or case.log.expected.window_by_catalog):
+        required = _whole_length(case, required or 0) or None
+    elif log.family.states_plan and (required is None or case.log.expected.window_by_catalog):
         # Its own plan may ask for more than the catalog does, and not for less.
-        asked = max(log.facts.whole("iterations") or 0, asked or 0) or None
+        required = max(log.facts.whole("iterations") or 0, required or 0) or None
     span = rank.tally.span if rank else None
     measured = span.iterations if span else 0
-    cut = _cut_at_the_edges(rank, asked) if rank and asked is not None else 0
-    if asked is not None and measured < ENOUGH * (asked - cut):
+    cut = _cut_at_the_edges(rank, required) if rank and required is not None else 0
+    if required is not None and measured < ENOUGH * (required - cut):
         counts = counted(measured, "iteration", ("was", "were"))
-        text = f"{counts} measured, {asked} are asked for."
+        text = f"{counts} measured, {required} are asked for."
         yield rules.TOO_FEW_ITERATIONS.finding(text)
     warmup = log.expected.warmup
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
@@ -187,15 +187,15 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
         yield rules.TWO_RUNS.finding(text, places)
 
 
-def _whole_length(case: Case, asked: int) -> int:
+def _whole_length(case: Case, required: int) -> int:
     """Iterations that a training must have measured: all but those that restarts lost."""
     log, rank = case.log, case.rank
     if log.expected.to_its_end and log.window is not None:
-        asked = max(asked, (log_statements.planned_iterations(log) or 0) - log.window.warmup)
-    return asked - (rank.unprinted if rank else 0)
+        required = max(required, (log_statements.planned_iterations(log) or 0) - log.window.warmup)
+    return required - (rank.unprinted if rank else 0)
 
 
-def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
+def _cut_at_the_edges(rank: RankRecords, required: int) -> int:
     """Return the window's iterations in lines that cross its edges.
 
     Such lines do not count. Programs whose first line comes with their first iteration (PLSC, TSM)
@@ -205,7 +205,7 @@ def _cut_at_the_edges(rank: RankRecords, asked: int) -> int:
     if first is None or last is None:
         return 0
     begin = rank.window.warmup
-    end = rank.window.warmup + asked
+    end = rank.window.warmup + required
     ahead = first - 1 - begin
     behind = end - last if rank.position > end else 0
     return sum(lost for lost in (ahead, behind) if 0 < lost < rank.usual)
@@ -390,7 +390,7 @@ def _dominated(rates: Sequence[float]) -> bool:
 
 
 def _run_summary(case: Case) -> Iterator[Finding]:
-    """Our own trainers' summary, against what their step lines add up to."""
+    """Yield differences of a program's summary of the window and the sums of its lines."""
     log, rank = case.log, case.rank
     yield from _whole_run(case)
     yield from _job_rates(case)
@@ -408,8 +408,9 @@ def _run_summary(case: Case) -> Iterator[Finding]:
         if stated is None or of_lines is None:
             continue
         if not math.isclose(stated, of_lines, rel_tol=rank.shape.summary_tolerance):
-            own, theirs = significant(of_lines, 4), significant(stated, 4)
-            text = f"The summary says {theirs} {name}, its own lines come to {own}."
+            by_lines = significant(of_lines, 4)
+            by_summary = significant(stated, 4)
+            text = f"The summary says {by_summary} {name}, its own lines come to {by_lines}."
             yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
 
 

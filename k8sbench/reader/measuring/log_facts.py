@@ -208,11 +208,11 @@ class LogFacts:
     @property
     def accuracy(self) -> AccuracyResult | None:
         """The program's own evaluations: of the benchmark's metric, else of the log's first."""
-        found = list(self.evaluations.values())
+        evaluations = list(self.evaluations.values())
         target, metric = self.expected.target, self.expected.metric
         wanted = metric if target is None else target.metric
-        found.sort(key=lambda each: each.metric != wanted)
-        return found[0].result if found else None
+        evaluations.sort(key=lambda each: each.metric != wanted)
+        return evaluations[0].result if evaluations else None
 
     def _add(self, item: _Other, file: str) -> None:
         if isinstance(item, Fact):

@@ -87,19 +87,19 @@ def precision(log: LogFacts) -> str | None:
 def sources(log: LogFacts, gpus: int) -> dict[str, str]:
     """Return in words where facts of a log come from; those that it does not state are absent."""
     by_log, by_format = "the log", f"the log's format, {log.family.name}"
-    found = {
+    source_of = {
         "precision": by_log if _states(log, "precision", "precision_assumed") else None,
         "batch_size": by_log if printed_batch(log) or shares_samples(log, gpus) else None,
         "gpu_model": by_log if _states(log, "gpu_model") else None,
         "framework": by_format if log.family.framework else None,
     }
     if _states(log, "framework"):
-        found["framework"] = by_log
-    if found["precision"] is None and log.expected.precision is None:
-        found["precision"] = "the program's default"
-    if found["batch_size"] is None and log.expected.batch_size is None:
-        found["batch_size"] = by_log if per_gpu(log, gpus) else "the benchmark's file"
-    return {name: source for name, source in found.items() if source is not None}
+        source_of["framework"] = by_log
+    if source_of["precision"] is None and log.expected.precision is None:
+        source_of["precision"] = "the program's default"
+    if source_of["batch_size"] is None and log.expected.batch_size is None:
+        source_of["batch_size"] = by_log if per_gpu(log, gpus) else "the benchmark's file"
+    return {name: source for name, source in source_of.items() if source is not None}
 
 
 def _states(log: LogFacts, *names: str) -> bool:
@@ -151,9 +151,9 @@ def weights(log: LogFacts) -> Weights | Missing:
 
 def impl(log: LogFacts) -> str:
     """Return the program's origin, by the log or the plan."""
-    known = log.facts.first("impl") or log.expected.impl
-    if known is not None:
-        return known
+    stated = log.facts.first("impl") or log.expected.impl
+    if stated is not None:
+        return stated
     if not isinstance(log.expected.format, str):
         return "user"
     return "upstream" if "program" in log.facts else "unknown"
@@ -166,7 +166,7 @@ def environment(
 
     ``accuracy`` is the metric with a field of its own.
     """
-    known: dict[str, str | int | float | bool | None] = {
+    facts: dict[str, str | int | float | bool | None] = {
         name: log.facts.first(name)
         for name in sorted(log.facts)
         if name not in _NOT_ENVIRONMENT and not name.startswith(_FIELDS)
@@ -174,25 +174,25 @@ def environment(
     total = stated_samples(log)
     total = certain_samples(log) if total is None else total
     if total is not None:
-        known.setdefault("global_batch", int(total) if total == int(total) else total)
+        facts.setdefault("global_batch", int(total) if total == int(total) else total)
     if log.rank is not None:
         words = log.rank.tally.words
-        said = {"mfu_by_program": words.mean("mfu"), "tflops_by_program": words.mean("tflops")}
-        known |= {name: round(value, 3) for name, value in said.items() if value is not None}
+        means = {"mfu_by_program": words.mean("mfu"), "tflops_by_program": words.mean("tflops")}
+        facts |= {name: round(value, 3) for name, value in means.items() if value is not None}
     planned = planned_iterations(log)
     if planned is not None:
-        known["planned_iterations"] = planned
+        facts["planned_iterations"] = planned
     if log.airank.md5 is not None:
-        known["data_md5"] = log.airank.md5
+        facts["data_md5"] = log.airank.md5
     if log.airank.samples is not None:
-        known["data_samples"] = log.airank.samples[0]
+        facts["data_samples"] = log.airank.samples[0]
     if log.airank.own_time is not None and not log.family.states_training:
-        known[OWN_TIME_TO_TRAIN] = log.airank.own_time
+        facts[OWN_TIME_TO_TRAIN] = log.airank.own_time
     for evaluations in log.evaluations.values():
         # The accuracy field holds one metric on one data set; the others are not lost.
         if accuracy is not None and evaluations.metric != accuracy.metric:
-            known[f"{evaluations.metric} (final)"] = evaluations.final
-    return known
+            facts[f"{evaluations.metric} (final)"] = evaluations.final
+    return facts
 
 
 def begun_at(log: LogFacts) -> float | None:
@@ -238,10 +238,10 @@ def planned_iterations(log: LogFacts) -> int | None:
 
 def possible_samples(log: LogFacts, unit: float = 1) -> range | None:
     """Return the range of samples per job step ÷ ``unit``; None if unknown."""
-    rank, known = log.rank, log.airank.samples
-    if rank is None or known is None or not rank.epochs.restart:
+    rank, data_set = log.rank, log.airank.samples
+    if rank is None or data_set is None or not rank.epochs.restart:
         return None
-    samples = known[0]
+    samples = data_set[0]
     steps = rank.total or 0
     if steps < 2:
         return None

@@ -95,34 +95,48 @@ def judge(sources: Iterable[OpenedLog], candidates: Sequence[Expectation]) -> Ju
     measured and rejected, with its reasons.
     """
     log = _read(sources, candidates)
-    found = _measurement(log)
+    measurement = _measurement(log)
     stated = log.stated
     unfit = list[str]()
     applied = stated or log.expected
     if stated is not None:
-        plain, family, log.expected = found, log.expected, stated
-        found = _measurement(log)
-        unfit = [name for name in _rejections(found) if name not in _rejections(plain)]
+        without_benchmark = measurement
+        of_family = log.expected
+        log.expected = stated
+        measurement = _measurement(log)
+        known = _rejections(without_benchmark)
+        unfit = [name for name in _rejections(measurement) if name not in known]
         if unfit and OF_ITS_CASES.issuperset(unfit):
             log.expected = msgspec.structs.replace(
                 stated, warmup=None, at_least=None, batch_sizes={}
             )
-            found = _measurement(log)
+            measurement = _measurement(log)
         elif unfit:
-            found, log.expected, applied = plain, family, family
-    by_log = log_statements.sources(log, found.gpus or 1)
-    possible = None if stated or log.facts.first("model") else _only_benchmark(found, candidates)
-    return JudgedLog(_with_gpu_metrics(found, log), applied, stated, unfit, by_log, possible)
+            log.expected = applied = of_family
+            measurement = without_benchmark
+    names_program = stated is not None or bool(log.facts.first("model"))
+    return JudgedLog(
+        measurement=_with_gpu_metrics(measurement, log),
+        expected=applied,
+        stated=stated,
+        unfit=unfit,
+        sources=log_statements.sources(log, measurement.gpus or 1),
+        possible=None if names_program else _only_benchmark(measurement, candidates),
+    )
 
 
 def _only_benchmark(measurement: Measurement, candidates: Sequence[Expectation]) -> str | None:
     """Return the benchmark of all conditional candidates of a log's format, if it is one."""
-    possible = (one for one in candidates if one.if_stated and one.format == measurement.format)
-    found = {one.benchmark for one in possible}
-    return found.pop() if len(found) == 1 else None
+    benchmarks = {
+        candidate.benchmark
+        for candidate in candidates
+        if candidate.if_stated and candidate.format == measurement.format
+    }
+    return benchmarks.pop() if len(benchmarks) == 1 else None
 
 
 def _rejections(measurement: Measurement) -> list[str]:
+    """Return the ids of the rejections that count."""
     rejections = (each for each in measurement.reasons if each.severity == "reject")
     return [each.id for each in rejections if not each.accepted]
 

@@ -25,7 +25,7 @@ DECLARE = (
 def measurement(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
     """The measurement of a run that succeeded and whose logs hold nothing to measure."""
     declared = expected.format
-    found = Measurement(
+    rejected = Measurement(
         files=tuple(files),
         format=declared if isinstance(declared, str) else declared.name,
         impl=expected.impl or "unknown",
@@ -45,7 +45,7 @@ def measurement(files: Sequence[str], expected: Expectation, error: InputError) 
         reasons=(),
     )
     # No --accept applies: there is no figure to accept.
-    return verdict.with_reasons(found, [rules.NOTHING_MEASURED.finding(error.message)], ())
+    return verdict.with_reasons(rejected, [rules.NOTHING_MEASURED.finding(error.message)], ())
 
 
 def check_declared(log: LogFacts, declared: LogFormat) -> None:
@@ -60,7 +60,7 @@ def check_declared(log: LogFacts, declared: LogFormat) -> None:
 
 
 def no_training_line(log: LogFacts) -> InputError:
-    """The error for logs without a single training line that was asked for."""
+    """The error for logs without a training line of the families that were tried."""
     file = log.files[0] if log.files else "-"
     if log.empty:
         return InputError("is empty.", "Give the log of a training run.", file=file)
@@ -72,14 +72,14 @@ def no_training_line(log: LogFacts) -> InputError:
         )
     if log.untrained:
         return _untrained(log.untrained, file)
-    asked = " or ".join(family.name for family in log.families)
+    tried = " or ".join(family.name for family in log.families)
     every = ", ".join(FAMILIES)
     others = f"; --format auto tries {every}"
     if len({family.name for family in log.families}) == len(FAMILIES):
-        asked = f"any family ({every})"
+        tried = f"any family ({every})"
         others = ""
     return InputError(
-        f"no training line of {asked} found.",
+        f"no training line of {tried} found.",
         f"Check that it is the complete log of a training{others}. {DECLARE}",
         file=file,
     )
