@@ -133,6 +133,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         """Largest error of the time between two stamps, s."""
         return 2 * self.resolution + STAMP_LAG
 
+    @property
+    def spoils_steps(self) -> bool:
+        """True if a line times one step, and an evaluation or a checkpoint before the step as well.
+
+        A line with such an event must not stand for the steps that are not printed.
+        """
+        return self.averaged == "step" and self.holds_events
+
     def first_epoch_of(self, first: Record) -> int:
         """Return the number of the first epoch, given the first record."""
         return min(first.epoch or 0, 1) if self.first_epoch is None else self.first_epoch
@@ -162,6 +170,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         ``stated`` is what the log itself says.
         """
         return (stated or self.last) if self.averaged == "last" else 0
+
+    def iterations_per_line(self, stated: int | None) -> int | None:
+        """Return the iterations between two lines; None if the log's configuration does not tell.
+
+        ``stated`` is the log interval in it. Lines of running means and of single steps show their
+        distances by themselves.
+        """
+        return stated if self.averaged in {"interval", "last"} else None
+
+    def lacks_time(self, *, is_sampled: bool) -> bool:
+        """Return True if more time may pass than lines print.
+
+        Lines of single steps lack time only where some steps have none: ``is_sampled``.
+        """
+        return not self.complete and (is_sampled or self.averaged != "step")
 
     def iterations_in_mean(self, iteration: int, size: int) -> int:
         """Return the iterations of the mean at an iteration, where means have ``size``."""

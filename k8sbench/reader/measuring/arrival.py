@@ -171,9 +171,7 @@ class Arrivals:
             f"times at which they arrived it was {samples * iterations / passed:.2f} {unit}, over "
             f"{iterations} iterations in {passed:.1f} s."
         )
-        leaves_out = not self._shape.complete and (
-            self._is_sampled or self._shape.averaged != "step"
-        )
+        leaves_out = self._shape.lacks_time(is_sampled=self._is_sampled)
         severity: Severity = "warn" if passed < printed or leaves_out else "reject"
         places = [line.place for line in (self._first, self._last) if line is not None]
         yield rules.ARRIVAL_MISMATCH.finding(text, places, severity)

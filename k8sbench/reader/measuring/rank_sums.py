@@ -234,8 +234,8 @@ class Tally:
         """Count a record of the window."""
         line, covered, time = entry.line, entry.covered, entry.time
         record, position = line.record, line.position
-        if self._shape.averaged == "step" and self._shape.holds_events and not entry.steady:
-            self.left_out.add(line)  # no training step, and it stands for all unprinted ones
+        if self._shape.spoils_steps and not entry.steady:
+            self.left_out.add(line)
             return
         self.extend(position, covered, time, steady=entry.steady)
         self.steps.add(record.step_samples, covered)
@@ -326,7 +326,7 @@ class Distances:
         self._shape, self._window = shape, window
         self._counts: dict[int, int] = {}
         self._gaps: dict[int, Occurrences] = {}
-        self.stated = every if shape.averaged in {"interval", "last"} else None
+        self.stated = shape.iterations_per_line(every)
         """Iterations between two lines by the log's configuration; None: it does not tell."""
         self.usual = self.stated or 0
         """Most frequent distance of records, at most the stated one; 0 if unknown."""
