@@ -88,12 +88,12 @@ class MeasuredWindow(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None
     """Time of the window by its records, s; None if they state none."""
     started_at: float | None = None
-    """Stamp of the window's start, in UTC if the log names no zone.
+    """Unix seconds of the window's start by the log's stamps, in UTC if it names no zone.
 
     None without stamps.
     """
     ended_at: float | None = None
-    """The log's stamp where the window ends; None without stamps."""
+    """Unix seconds of the window's end by the log's stamps; None without stamps."""
     left_out: tuple[Place, ...] = ()
     """Records that ``time_weighted_steady`` leaves out (the first 20)."""
     left_out_count: int = 0
@@ -106,15 +106,15 @@ class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     """``mIoU``, ``top1``, …."""
     best: float
-    """The best of all evaluations."""
+    """Best of all evaluations, in ``unit``."""
     final: float
-    """The last one's."""
+    """Last evaluation, in ``unit``."""
     unit: str
     """Usually ``%``."""
     evaluations: int
     """Number of evaluations; one repeated after a restart counts once."""
     at_target: float | None = None
-    """First evaluation at the target; None without one or without a target."""
+    """First evaluation at the target, in ``unit``; None without one or without a target."""
 
 
 class DataSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,13 +147,13 @@ class RankTimes(msgspec.Struct, frozen=True, kw_only=True):
     host: str | None
     """Its machine; None if the log does not state it."""
     mean: float
-    """Seconds per step."""
+    """Mean of the step times, s."""
     median: float
-    """Seconds per step."""
+    """Median of the step times, s."""
     p95: float
-    """95th percentile of the step times."""
+    """95th percentile of the step times, s."""
     max: float
-    """The slowest step."""
+    """Slowest step, s."""
 
 
 class Arithmetic(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class SteadyPart(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Unix seconds by the clock of the program or of the log's receiver."""
     ended_at: float
-    """By the same clock."""
+    """Unix seconds by the same clock."""
     gpu_uuids: tuple[str, ...] = ()
     """The GPUs that the ranks name."""
 
@@ -197,7 +197,7 @@ class GpuFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU metric of a run, over the steady part and the job's GPUs."""
 
     value: float
-    """Value; for ``xid`` the number of ``codes``."""
+    """Value, in ``unit``; for ``xid`` the number of ``codes``."""
     unit: str
     """Unit; empty for codes.
 
@@ -222,7 +222,7 @@ class GpuOfRun(msgspec.Struct, frozen=True, kw_only=True):
     gpu: Gpu
     """Identity of the GPU."""
     figures: dict[str, float]
-    """Its own figures by metric, over time."""
+    """Its own figures by metric, over time, in the units of the job's figures."""
 
 
 class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[GpuOfRun, ...]
     """The figures of each GPU."""
     energy_per_1000_samples: float | None = None
-    """Joules of all GPUs; None without throughput, or without power and energy."""
+    """Energy of all GPUs for 1,000 samples, J; None without throughput, or power and energy."""
     judgement: str | None = None
     """Limit of the throughput, with the figures that show it; None if unclear."""
 
@@ -244,9 +244,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = SCHEMA
     """Version of the document."""
     files: tuple[str, ...]
-    """The logs that it was taken from."""
+    """Names of the logs that the figures come from."""
     format: str
-    """Family of the log."""
+    """Name of the log's family or declared format."""
     impl: str
     """``k8sbench``, ``upstream``, ``user`` or ``unknown``: whose program wrote the log."""
     framework: str | None
@@ -306,9 +306,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     """Number of restarts of the program."""
     begun_at: float | None = None
-    """Start of the run by a line beside the training lines, in UTC if it names no zone.
+    """Unix seconds of the run's start by a line that is no training line.
 
-    None where no such line has a date.
+    In UTC if it names no zone; None if no such line has a date.
     """
     data_set: DataSet | None = None
     """Data set that one of our trainers read; None if it read none."""

@@ -199,7 +199,7 @@ def _shown(value: Any) -> str:
     return masked(str(value).lower() if isinstance(value, bool) else str(value))
 
 
-SCHEMAS = ("documents", "results", "compare", "history", "benchmark", "pools")
+SCHEMAS = ("documents", "measurement", "results", "compare", "history", "benchmark", "pools")
 
 
 @click.command()
@@ -208,9 +208,10 @@ def schema_command(name: str) -> None:
     """Print a JSON Schema of documents, or of files that users write.
 
     documents: of list, status, measure, pools, data and baseline list, of the operator's HTTP API
-    and of a run's folder.
+    and of a run's folder. measurement: of a run's measurement.json, which other programs may write.
 
     \b
     k8sbench schema benchmark > benchmark.schema.json
+    k8sbench schema measurement > measurement.schema.json
     """
     output.write(importlib.resources.files("k8sbench").joinpath(f"schema/{name}.json").read_text())

@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import msgspec
@@ -26,6 +26,7 @@ from k8sbench.store.artifacts import RunRecord, Wishes
 from k8sbench.store.exchange import ImportRecord, Pruned
 from k8sbench.store.opening import open_store
 from tests import packaged, struct_docs
+from tests.tiers import ROOT
 from tests.unit import goldens
 from tests.unit.model.measurements import measurement
 from tests.unit.store import schemas
@@ -52,7 +53,10 @@ DOCUMENTS: dict[str, Any] = {
     "baselines/NAME.json": Baseline,
 }
 FILES: dict[str, Any] = {"benchmark": BenchmarkSpec, "pools": PoolsFile}
-NAMES = ("documents", *FILES)
+ROOTS: dict[str, Any] = {"measurement": Measurement, **FILES}
+"""Type of each schema of a single document."""
+NAMES = ("documents", *ROOTS)
+STORE_PAGE = ROOT / "docs" / "store.md"
 
 
 def structs(*roots: Any) -> list[type[Any]]:
@@ -80,7 +84,7 @@ USERS_OWN = {found.__name__ for root in FILES.values() for found in structs(root
 
 def made(name: str) -> dict[str, Any]:
     """Make a schema from the types; the string below a field describes it."""
-    roots = list(DOCUMENTS.values()) if name == "documents" else [FILES[name]]
+    roots = list(DOCUMENTS.values()) if name == "documents" else [ROOTS[name]]
     found, components = msgspec.json.schema_components(roots, ref_template="#/$defs/{name}")
     for struct in structs(*roots):
         about = components[struct.__name__]
@@ -144,6 +148,28 @@ def test_a_benchmark_file_keeps_to_its_schema(path: Path) -> None:
 def test_the_built_in_pools_keep_to_their_schema() -> None:
     text = packaged.POOLS.read_text()
     schemas.validate("pools", yaml.safe_load(text))
+
+
+def documented_measurement() -> dict[str, Any]:
+    """Return the example of docs/store.md."""
+    (example,) = re.findall(r"```json\n(.*?)```", STORE_PAGE.read_text(), re.DOTALL)
+    return cast(dict[str, Any], json.loads(example))
+
+
+def test_the_documented_measurement_keeps_to_its_schema_and_is_read() -> None:
+    example = documented_measurement()
+    schemas.validate("measurement", example)
+    found = msgspec.convert(example, Measurement)
+    assert found.rate == 2560.0
+    assert {name for name in found.missing if getattr(found, name) is not None} == set()
+
+
+def test_the_schema_of_a_measurement_refuses_what_the_store_cannot_read() -> None:
+    for change in ({"verdict": "good"}, {"iterations": "many"}, {"files": None}):
+        with pytest.raises(jsonschema.ValidationError):
+            schemas.validate("measurement", documented_measurement() | change)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(documented_measurement() | change, Measurement)
 
 
 @pytest.mark.slow
