@@ -243,6 +243,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     """Version of the document."""
+    measured_by: str | None = None
+    """Program that made this measurement; None: k8sbench itself."""
     files: tuple[str, ...]
     """Names of the logs that the figures come from."""
     format: str

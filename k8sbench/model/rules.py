@@ -6,6 +6,9 @@ A check yields findings by these rules, each with a sentence that has the number
 
 from __future__ import annotations
 
+import msgspec
+
+from k8sbench.model.measurement import Measurement
 from k8sbench.model.verdict import reject, rules_in, warn
 
 ABOVE_PEAK = reject(
@@ -266,6 +269,12 @@ LOADER_STALL = warn(
     "checkpoint or a restart do not count.",
     "Use more loader workers, faster storage or synthetic data.",
 )
+MEASURED_ELSEWHERE = warn(
+    "measured-elsewhere",
+    "Another program made the run's measurement, which names it (`measured_by`). k8sbench has "
+    "checked neither its figures nor its verdict.",
+    "Compare the figures with those of k8sbench measure LOG, if there is a log.",
+)
 MODEL_UNVERIFIED = warn(
     "model-unverified",
     "The model in the log cannot be verified. The log names none, or the benchmark does "
@@ -332,3 +341,12 @@ XID_ERROR = warn(
 
 ALL = rules_in(globals())
 """By their ids."""
+
+
+def with_maker(measurement: Measurement) -> Measurement:
+    """Return a measurement with a remark that names its maker; unchanged if k8sbench made it."""
+    maker = measurement.measured_by
+    if maker is None or any(each.id == MEASURED_ELSEWHERE.id for each in measurement.reasons):
+        return measurement
+    remark = MEASURED_ELSEWHERE.finding(f"{maker} made the figures, not k8sbench.")
+    return msgspec.structs.replace(measurement, reasons=(*measurement.reasons, remark))

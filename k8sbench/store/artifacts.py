@@ -31,6 +31,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from k8sbench.json_decoders import decoder
+from k8sbench.model import rules
 from k8sbench.model.errors import StoreError
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import SCHEMA, Measurement
@@ -150,13 +151,14 @@ class RunFolder:
         history = self._history()
         asked = self.read(WISHES, Wishes)
         image = disk.read(self.path / IMAGE) or b""
+        measurement = self.read(MEASUREMENT, Measurement)
         return Run(
             plan=record.plan,
             created_at=record.created_at,
             process=record.process,
             history=history,
             artifacts=str(self.path),
-            measurement=self.read(MEASUREMENT, Measurement),
+            measurement=measurement and rules.with_maker(measurement),
             location=record.location,
             image_digest=image.decode(errors="replace").strip() or None,
             wishes=pertinent(asked.wishes if asked else (), history[-1].phase),

@@ -187,7 +187,6 @@ def row_of(run: Run) -> dict[str, Any]:
     plan = run.plan
     measured = run.measurement
     figures = None if measured is None else measured.throughput
-    rate = None if measured is None or figures is None else getattr(figures, measured.estimator)
     return {
         "run_id": run.run_id,
         "set_name": plan.set_name,
@@ -204,7 +203,7 @@ def row_of(run: Run) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "state": str(run.phase),
         "verdict": measured and measured.verdict,
-        "throughput": rate,
+        "throughput": measured and measured.rate,
         "unit": figures and figures.unit,
         "case_key": run.case_key,
         "repeat": plan.repeat,

@@ -291,6 +291,12 @@ CONTINUED = (
 )
 
 
+def by_another_program() -> Iterable[Finding]:
+    """Return the findings of a measurement that another program made."""
+    found = measured(TRAINED, **OURS)
+    return rules.with_maker(replace(found, measured_by="meter 1.3", reasons=())).reasons
+
+
 PAUSED = f'"paused_seconds": {train_logs.EVALUATES + train_logs.SAVES}, '
 
 
@@ -621,6 +627,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "it was continued": (archived(history=CONTINUED), "continued"),
     "it failed in its last validation": (archived(history=(VALIDATION_FAILED,)), "exit-code"),
     "nothing was printed": (archived(), "nothing-measured"),
+    "another program measured it": (by_another_program, "measured-elsewhere"),
     "lines of the window were lost": (
         lambda: incomplete.measured(incomplete.gap(10.5, 11.5)).reasons,
         "reject incomplete-log",
