@@ -238,6 +238,30 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Limit of the throughput, with the figures that show it; None if unclear."""
 
 
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a run at the points of a fixed grid of iterations.
+
+    The points are each iteration up to 16, then eight to each doubling: 18, 20, …, 32, 36, …, 64,
+    72, …. They count from the run's own first iteration, warm-up included, so that profiles of
+    runs of any length have their points in common. All sums are of the iterations that training
+    lines cover, and grow evenly between two lines; where more than two points lie between two
+    lines, these points are left out. Iterations that ran twice count once.
+    """
+
+    points: tuple[int, ...]
+    """Points in iterations since the run's own first one; other columns have an item for each."""
+    iterations: tuple[float, ...]
+    """Iterations up to each point that training lines cover; a fraction between two lines."""
+    seconds: tuple[float, ...]
+    """Time of these iterations, s."""
+    samples: tuple[float, ...] | None = None
+    """Samples of the job in these iterations; None if the samples of a step are not known."""
+    tokens: tuple[float, ...] | None = None
+    """Tokens of the job in these iterations; None if the tokens of a step are not known."""
+    losses: tuple[float | None, ...] | None = None
+    """Last loss up to each point, None where it is not a number; None if no line prints one."""
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of one run, with everything needed to judge them."""
 
@@ -339,6 +363,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """
     window: MeasuredWindow | None = None
     """Measured part of the log; None if nothing could be measured."""
+    profile: Profile | None = None
+    """Progress of the run, also of a rejected one; None if its lines do not give it.
+
+    Also None if a version before 0.6.0 measured it.
+    """
     lines: dict[str, Place] = {}
     """Lines that the figures came from.
 

@@ -18,6 +18,7 @@ from k8sbench.model.measurement import (
     Arithmetic,
     MeasuredWindow,
     Measurement,
+    Profile,
     SteadyPart,
     Weights,
 )
@@ -31,6 +32,7 @@ from k8sbench.reader.measuring import (
     log_statements,
     log_units,
     nothing_measured,
+    profile,
 )
 from k8sbench.reader.measuring.estimates import Estimates
 from k8sbench.reader.measuring.expectation import AUTO, Expectation
@@ -237,6 +239,7 @@ class Answers(NamedTuple):
     final_loss: float | Missing
     train_wall_s: float | Missing
     weights: Weights | Missing
+    profile: Profile | Missing
 
     def reasons(self) -> dict[str, str]:
         """Return the path of each figure that is missing → why."""
@@ -278,6 +281,7 @@ def _answers(case: Case) -> Answers:
         final_loss=_final_loss(log, case.rank),
         train_wall_s=_wall(case.rank),
         weights=log_statements.weights(log),
+        profile=profile.profile(case),
     )
 
 
@@ -324,6 +328,7 @@ def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurem
         begun_at=log_statements.begun_at(log),
         data_set=log_statements.data_set(log),
         weights=figure_of(answers.weights),
+        profile=figure_of(answers.profile),
         broken_samples=log.training.broken or log.facts.whole("broken_samples"),
         data=log.facts.first("data") or expected.data,
         device=_device(log),

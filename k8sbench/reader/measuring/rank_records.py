@@ -18,6 +18,7 @@ from k8sbench.reader.measuring.epochs import Epochs, Placement
 from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
 from k8sbench.reader.measuring.log_clock import LogClock
 from k8sbench.reader.measuring.printed_means import Covered, LastMeans, RunningMean
+from k8sbench.reader.measuring.profile_sums import ProfileSums
 from k8sbench.reader.measuring.rank_sums import CountedSteps, Distances, Entry, Epoch, RankSums
 from k8sbench.reader.measuring.record_kinds import RecordKind, Situation, classify
 
@@ -102,8 +103,7 @@ class RankRecords:
         self.replay: RecordKind | None = None
         """Kind of the current replay; None if the log advances."""
         # A shorter epoch, or run, has one line, at its end.
-        every = every and min(every, first.total or every)
-        self.distances = Distances(shape, window, every)
+        self.distances = Distances(shape, window, every and min(every, first.total or every))
         self.opening: Occurrence | None = None
         """The first record; None where the log resumes a run."""
         self._opening_position = 0
@@ -115,6 +115,7 @@ class RankRecords:
         self.odd: defaultdict[RecordKind, Occurrences] = defaultdict(Occurrences)
         self.sums = RankSums(shape, window)
         self.tally = self.sums.tally
+        self.profile = ProfileSums()
         self.clock = LogClock(shape)
         self.arrivals = Arrivals(shape)
         self._first: list[Entry] = []
@@ -190,6 +191,7 @@ class RankRecords:
             time = total if whole else total - self._mean.printed.seconds
             if covered <= 0:
                 return
+            self.profile.add(end - window.begin, covered, time)
             if end - covered >= window.warmup and end <= window.end:
                 tally.extend(end, covered, time)
             self._previous, self._mean.printed = end - self.epochs.base, Covered(steps, total)
@@ -398,6 +400,15 @@ class RankRecords:
         )
         if self.all_records <= FIRST:
             self._first.append(entry)
+        if steady or not (self._single and self.shape.holds_events):
+            # A printed step with an evaluation stands for no other step.
+            self.profile.add(
+                position - self.window.begin,
+                time.iterations,
+                time.seconds,
+                record.step_samples,
+                record.loss,
+            )
         self._take(entry)
 
     def _unrolled(self, new: Advance, passed: float | None, *, even: bool) -> Covered:

@@ -1,0 +1,81 @@
+"""The profile of a run, from the sums of the rank that counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from k8sbench.model.measurement import Profile
+from k8sbench.model.missing import Missing
+from k8sbench.reader.measuring import log_units
+from k8sbench.reader.measuring.log_statements import Case
+from k8sbench.reader.measuring.log_units import NO_LENGTH
+from k8sbench.reader.measuring.profile_sums import ProfilePoint, ProfileSums
+
+ONE_FIGURE = Missing("The log states one figure for the whole run.")
+NO_POINT = Missing("Each training line covers more than two points of the profile's grid.")
+NO_SECONDS = Missing("The batch is not known, so that the printed rates give no time.")
+VARYING = Missing("The batch changes, so that the printed rates give no time.")
+DIGITS = 12
+"""Significant digits of the sums."""
+
+
+def profile(case: Case) -> Profile | Missing:
+    """Return the profile of a run."""
+    rank, seconds = case.rank, case.seconds_per_unit
+    if rank is None:
+        return ONE_FIGURE
+    sums = rank.profile
+    if seconds is None:
+        return NO_SECONDS if log_units.conversion(case.log) else NO_LENGTH
+    if rank.shape.is_rate and rank.tally.steps.vary:
+        return VARYING
+    if not sums.points:
+        return NO_POINT
+    amounts = _amounts(case, sums)
+    length = log_units.stated_length(case.log)
+    samples = tokens = None
+    if log_units.unit(case.log).startswith("tokens"):
+        tokens = amounts
+        samples = _scaled(amounts, None if length is None else 1 / length)
+    else:
+        samples = amounts
+        tokens = _scaled(amounts, length)
+    return Profile(
+        points=tuple(point.point for point in sums.points),
+        iterations=tuple(_rounded(point.iterations) for point in sums.points),
+        seconds=tuple(_rounded(point.time * seconds) for point in sums.points),
+        samples=samples,
+        tokens=tokens,
+        losses=_losses(sums.points),
+    )
+
+
+def _amounts(case: Case, sums: ProfileSums) -> tuple[float, ...] | None:
+    """Return what the job added up to each point, in the throughput's unit; None if unknown."""
+    factor = log_units.conversion(case.log)
+    if sums.states_samples and factor is not None:
+        return tuple(_rounded(point.samples * factor) for point in sums.points)
+    if case.job_batch is None:
+        return None
+    return tuple(_rounded(point.iterations * case.job_batch) for point in sums.points)
+
+
+def _scaled(amounts: tuple[float, ...] | None, factor: float | None) -> tuple[float, ...] | None:
+    if amounts is None or factor is None:
+        return None
+    return tuple(_rounded(amount * factor) for amount in amounts)
+
+
+def _losses(points: Sequence[ProfilePoint]) -> tuple[float | None, ...] | None:
+    """Return the loss at each point; None if no line prints one."""
+    if all(point.loss is None for point in points):
+        return None
+    return tuple(
+        point.loss if point.loss is not None and math.isfinite(point.loss) else None
+        for point in points
+    )
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
