@@ -10,7 +10,7 @@ import os
 import platform
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads
 
 if TYPE_CHECKING:
+    from k8sbench.adapters import measuring
     from k8sbench.adapters.kubernetes.client.api import Api
     from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
     from k8sbench.lifecycle.context import Note, RunContext
@@ -264,18 +265,27 @@ def measure_run(
     """
     # Imported when the first run ends.
     from k8sbench.adapters import measuring
-    from k8sbench.lifecycle import run_artifacts
     from k8sbench.reader.measuring import recorded
 
-    task = measuring.Task(
+    task = measuring_task(store, accept, run, gaps, store.log_files(run.run_id))
+    found = measuring.measured_apart(task) if apart else measuring.measured(task)
+    return found if recorded.is_result(run, found) else None
+
+
+def measuring_task(
+    store: Store, accept: Sequence[str], run: Run, gaps: Sequence[LogGap], logs: Iterable[Path]
+) -> measuring.Task:
+    """Return the task of measuring a run by its stored logs, rank 0 first."""
+    from k8sbench.adapters.measuring import Task
+    from k8sbench.lifecycle import run_artifacts
+
+    return Task(
         run=run,
-        logs={str(path): path.name for path in store.log_files(run.run_id)},
+        logs={str(path): path.name for path in logs},
         accept=accept,
         gaps=gaps,
         nodes=list(run_artifacts.read_nodes(store, run.run_id).values()),
     )
-    found = measuring.measured_apart(task) if apart else measuring.measured(task)
-    return found if recorded.is_result(run, found) else None
 
 
 def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest]:

@@ -74,6 +74,8 @@ ESTIMATORS = tuple(name for name in Throughput.__struct_fields__ if name != "uni
 
 OWN_TIME_TO_TRAIN = "time_to_train_by_program"
 """Fact of an environment: seconds to a target, as the log itself states them."""
+PROFILE = "profile"
+"""Path of the profile among the missing figures."""
 LENGTHS = ("epochs", "iterations")
 """Units of the length of a training, as logs state it."""
 
@@ -439,6 +441,18 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def rate(self) -> float | None:
         """Headline throughput, samples/s of the job; None unless valid."""
         return getattr(self.throughput, self.estimator, None)
+
+    @property
+    def has_profile_or_reason(self) -> bool:
+        """True if the logs were asked for a profile; earlier versions did not."""
+        return self.profile is not None or PROFILE in self.missing
+
+    def with_profile_of(self, other: Measurement) -> Measurement:
+        """Return this measurement with the profile of another one, or its reason for none."""
+        missing = {path: why for path, why in self.missing.items() if path != PROFILE}
+        if PROFILE in other.missing:
+            missing[PROFILE] = other.missing[PROFILE]
+        return msgspec.structs.replace(self, profile=other.profile, missing=missing)
 
     def is_same_log(self, other: Measurement) -> bool:
         """Return True if two logs have the same records and times.

@@ -273,7 +273,7 @@ MEASURED_ELSEWHERE = warn(
     "measured-elsewhere",
     "Another program made the run's measurement, which names it (`measured_by`). k8sbench has "
     "checked neither its figures nor its verdict.",
-    "Compare the figures with those of k8sbench measure LOG, if there is a log.",
+    "Measure them with k8sbench store reindex --measure, if the run has its logs.",
 )
 MODEL_UNVERIFIED = warn(
     "model-unverified",

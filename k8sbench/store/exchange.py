@@ -62,7 +62,6 @@ MOST_BYTES = 64 << 20
 """Maximum size of a file that is read whole: not logs or series."""
 REMOVED = "removed"
 """Folder of the store with what is being removed."""
-_END = attrgetter("plan", "history", "measurement")
 PRUNED = "pruned.json"
 SERIES = "gpu/*.jsonl"
 LEVEL = 6
@@ -219,7 +218,7 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
             here = store.run(run_id)
         except NotFound:
             continue
-        if _END(here) != _END(run):
+        if not _is_same(here, run):
             raise UsageError(
                 f"There is another run {run_id} in the store, or the same with other content."
                 " Nothing was imported.",
@@ -228,6 +227,20 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
             )
         there.append(run_id)
     return there
+
+
+def _is_same(here: Run, other: Run) -> bool:
+    """Return True if two runs of one id have the same end and measurement.
+
+    One of them may lack the profile, which its logs give.
+    """
+    if here.measurement is not None and other.measurement is not None:
+        profiled = other.measurement.with_profile_of(here.measurement)
+        other = msgspec.structs.replace(other, measurement=profiled)
+    return _END(here) == _END(other)
+
+
+_END = attrgetter("plan", "history", "measurement")
 
 
 def _whole(folder: RunFolder) -> Run | None:

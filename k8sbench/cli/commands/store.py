@@ -46,11 +46,18 @@ def info(where: str | None) -> None:
 
 
 @command.command()
+@click.option(
+    "--measure", is_flag=True, help="Then measure archived logs of runs without a profile."
+)
 @store_option
-def reindex(where: str | None) -> int:
+def reindex(where: str | None, measure: bool) -> int:
     """Rebuild the index from the run folders.
 
     Names runs that cannot be read; exit code 1 if there is any.
+
+    With --measure it also adds the profile to measurements that lack one, from archived logs. It
+    changes no figure and no verdict, but measures anew what another program measured. It can be
+    interrupted, and goes on where it was.
     """
     shown, count, damaged = stores.reindex(where, output.note)
     if damaged:
@@ -59,7 +66,27 @@ def reindex(where: str | None) -> int:
         output.note("Bring back damaged files from a copy, or: k8sbench store remove RUN")
     runs = counted(count, "run")
     output.note(f"Index rebuilt from the run folders here; {shown} has {runs}.")
-    return int(bool(damaged))
+    failed = _measure_logs(where) if measure else False
+    return int(bool(damaged) or failed)
+
+
+def _measure_logs(where: str | None) -> bool:
+    """Measure archived logs; return True if some could not be measured."""
+    from k8sbench.app import archived_logs
+
+    outcome = archived_logs.measure_logs(where, output.note)
+    if outcome.failed:
+        columns = (Column("NOT MEASURED"), Column("WHAT", whole=True))
+        output.write_table(columns, list(outcome.failed.items()))
+        output.note("They stay as they were recorded. Bring back damaged logs from a copy.")
+    if outcome.without_logs:
+        lack = counted(outcome.without_logs, "run", ("has", "have"))
+        output.note(f"{lack} no logs: measurements without a profile, or by another program, stay.")
+    output.note(
+        f"{counted(outcome.profiles, 'run')} completed from archived logs;"
+        f" {counted(outcome.replaced, 'run')} of another program measured anew."
+    )
+    return bool(outcome.failed)
 
 
 @command.command()

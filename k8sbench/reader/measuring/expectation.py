@@ -134,7 +134,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
             target = Accuracy(metric=training.metric, value=training.target)
         length = training.length - plan.window.warmup
         at_least = length if training.unit == "iterations" else None
-    return Expectation(
+    expected = Expectation(
         format=plan.log if plan.trainer is None else OWN_FORMAT,
         impl=plan.impl,
         framework=framework_in_results(plan.log, plan.framework),
@@ -160,8 +160,15 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         metric=None if training is None else training.metric,
         target=target,
         smoke=plan.preset == "smoke",
+        by_user=plan.is_of_others,
         accept=accept,
     )
+    if plan.is_of_others and fingerprint is None and isinstance(plan.log, str):
+        # Without a benchmark its plan repeats what the log said: the log decides again.
+        return msgspec.structs.replace(
+            expected, benchmark=None, variant=None, warmup=None, iterations=None, at_least=None
+        )
+    return expected
 
 
 def from_variant(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from k8sbench.app import stores
+from k8sbench.app import archived_logs, stores
 from k8sbench.store import exchange
 from k8sbench.store.opening import open_store
 from tests.harness import children
@@ -44,6 +44,10 @@ def claim(run_id: str) -> None:
 
 def reindex(root: str) -> None:
     stores.reindex(root, print)
+
+
+def measure_logs(root: str) -> None:
+    archived_logs.measure_logs(root, print)
 
 
 def import_runs(root: str, file: str) -> None:
