@@ -271,7 +271,7 @@ class LabelledJobs:
             measured=MeasureOptions(),
             prometheus=self._prometheus,
         )
-        run = self._recorded(run_id) or self._new(observe.run_of(facts, self._api, options))
+        run = self._recorded(run_id) or self._new(observe.run_of(facts, self._api.place, options))
         run_artifacts.keep_value(store, run_id, FACTS, facts)
         measure = partial(log_measuring.measure_run, run_id=run_id)
         observer = Observer(options, facts, measure, store, self._api, self._reporter, self._stop)

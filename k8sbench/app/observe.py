@@ -27,6 +27,7 @@ from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import observed
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
+from k8sbench.model.facts import UNREAD
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
 from k8sbench.model.job_kind import JobKind
@@ -38,7 +39,7 @@ from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import Device, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run
+from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import Cluster
 from k8sbench.reader.measuring import recorded
@@ -103,7 +104,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
         else:
             reporter.note(_described(options.job, facts))
             observer = Observer(options, facts, _measure, store, api, reporter, stop)
-            run = observer.observe(run_of(facts, api, options))
+            run = observer.observe(run_of(facts, api.place, options))
         return results.rows(store, [run], reporter.note, accept=options.measured.accept)
 
 
@@ -143,7 +144,7 @@ def _described(job: str, facts: JobFacts) -> str:
     return f"{job}: {shape}, {place}; case {facts.benchmark}, set {facts.set_name}"
 
 
-def run_of(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
+def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
     """Make the run of a job that is followed; its plan is complete when it is measured."""
     shape = len(facts.job.replicas), facts.gpus_per_replica or 1
     device: Device = "cuda" if facts.gpus_per_replica else "cpu"
@@ -157,7 +158,7 @@ def run_of(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
         unit="samples",
         variant="unknown",
         impl="unknown",
-        framework="unknown",
+        framework=UNREAD,
         precision="fp32",
         amp_dtype=None,
         batch_size=options.measured.batch_size or 0,
@@ -182,7 +183,7 @@ def run_of(facts: JobFacts, api: Api, options: ObserveOptions) -> Run:
         created_at=facts.created_at,
         process=None,
         history=(created,),
-        location=api.place,
+        location=place,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.errors import Finding, NotFound, did_you_mean
+from k8sbench.model.facts import Facts, facts_of
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
@@ -90,6 +91,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+NOTHING_STATES_GPUS = "nothing states the GPUs of the job"
+"""Reason why a row has no number of GPUs and nothing that follows from it."""
 IMPORTED = "imported logs"
 """Reason why a row of imported logs lacks what only k8sbench's own runs have."""
 
@@ -100,7 +103,7 @@ class Hardware(NamedTuple):
     machines: int | None
     """Number of machines; None where replicas may share nodes."""
     gpus: int | None
-    """GPUs of the job; None if it used none."""
+    """GPUs of the job; None if it used none, or nothing states them."""
     gpus_per_machine: int | None
     """None without GPUs, or if :attr:`machines` is not known."""
     cpu_processes: int | None
@@ -243,6 +246,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Name of each figure above that is None → why."""
 
     @property
+    def facts(self) -> Facts:
+        """What is known of its case."""
+        return facts_of(self.plan)
+
+    @property
     def row(self) -> GroupRow:
         """The part of the group that a series of sets needs."""
         key = self.key
@@ -336,18 +344,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def on_cpu(self) -> bool:
         """True if no GPU was measured."""
-        return "cpu" in (self.plan.device, self.device)
+        return "cpu" in (self.facts.device, self.device)
 
     @property
     def hardware(self) -> Hardware:
         """Hardware that the runs ran on: of local replicas one machine."""
-        plan = self.plan
-        machines = None if plan.pack else plan.replicas
-        machines = 1 if plan.backend == "local" else machines
+        facts = self.facts
+        machines = None if facts.is_packed else facts.replicas
+        machines = 1 if self.plan.backend == "local" else machines
+        processes = facts.world_size
         if self.on_cpu:
-            return Hardware(machines, None, None, plan.world_size)
-        each = machines and plan.world_size // machines
-        return Hardware(machines, plan.world_size, each, None)
+            return Hardware(machines, None, None, processes)
+        each = machines and processes and processes // machines
+        return Hardware(machines, processes, each, None)
 
     def ids(self, kind: str) -> tuple[str, ...]:
         """Return the sorted ids of one kind, of the group and its members.

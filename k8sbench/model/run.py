@@ -12,6 +12,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
+from k8sbench.model.facts import Facts, facts_of
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import LIMITS, RESTARTING, WAIT_TIMEOUT, Moment, Phase, Transition
@@ -128,6 +129,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     def run_id(self) -> str:
         """The run's id, also the job's name."""
         return self.plan.run_id
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of its case."""
+        return facts_of(self.plan)
 
     @property
     def object_name(self) -> str | None:

@@ -42,7 +42,7 @@ def gains(groups: Sequence[Group]) -> list[Gain]:
     Of several with the one that differs in the fewest respects, then of its set.
     """
     made = []
-    for amp in (group for group in groups if group.plan.precision == "amp" and not group.smoke):
+    for amp in (group for group in groups if group.facts.precision == "amp" and not group.smoke):
 
         def nearness(one: Group, amp: Group = amp) -> tuple[int, bool]:
             is_own = amp.key.set_name == one.key.set_name
@@ -51,7 +51,7 @@ def gains(groups: Sequence[Group]) -> list[Gain]:
         alike = [
             one
             for one in groups
-            if (one.plan.precision, one.smoke) == ("fp32", False)
+            if (one.facts.precision, one.smoke) == ("fp32", False)
             and all(getattr(one.key, name) == getattr(amp.key, name) for name in _CASE)
         ]
         fp32 = max(alike, key=nearness, default=None)

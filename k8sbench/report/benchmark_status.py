@@ -174,7 +174,7 @@ def _validity(groups: Sequence[Group], *, is_complete: bool) -> tuple[str, str, 
     bad = [group for group in groups if group.state != "valid"]
     if not bad:
         return "True", "RowsValid", f"{counted(len(groups), 'row')} valid."
-    named = ", ".join(f"{group.plan.case} {group.plan.precision}: {group.state}" for group in bad)
+    named = ", ".join(f"{group.facts.case} {group.facts.precision}: {group.state}" for group in bad)
     return "False", "RowsNotValid", f"{named[: LONGEST_MESSAGE - 1]}."
 
 

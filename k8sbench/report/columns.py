@@ -88,6 +88,13 @@ def _key(name: str) -> Callable[[Result], Cell]:
     return cell
 
 
+def _fact(name: str) -> Callable[[Result], Cell]:
+    def cell(result: Result) -> Cell:
+        return Cell(formats.or_absent(getattr(result.group.facts, name)))
+
+    return cell
+
+
 def _short_precision(result: Result) -> Cell:
     """Write ``amp fp16``: two columns of a terminal decide whether the spread has room."""
     return Cell(precision(result.group).replace(" (", " ").replace(")", ""))
@@ -393,7 +400,7 @@ def _beside(result: Result) -> Cell:
 
 def trains(result: Result) -> bool:
     """True if a row trains to an accuracy, or shows a log's accuracy."""
-    return result.group.plan.mode == "train" or result.group.runs_at_target is not None
+    return result.group.facts.mode == "train" or result.group.runs_at_target is not None
 
 
 def _any(of: Callable[[Result], object]) -> Shown:
@@ -459,8 +466,8 @@ def _gpu(title: str) -> ResultColumn:
 
 COLUMNS: tuple[ResultColumn, ...] = (
     text("benchmark", _key("benchmark"), *_OF_PROGRAM, cut=False),
-    text("framework", _key("framework"), *_OF_PROGRAM, whole=True),
-    text("case", _key("case"), stays=True, whole=True),
+    text("framework", _fact("framework"), *_OF_PROGRAM, whole=True),
+    text("case", _fact("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *_NAMED, whole=True),
     text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),

@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from k8sbench.model.gpu_metrics import ROW_FIGURES
-from k8sbench.model.group import SCRATCH, Deviation, Group, Parity, Result, TrainingOfGroup
+from k8sbench.model.group import (
+    NOTHING_STATES_GPUS,
+    SCRATCH,
+    Deviation,
+    Group,
+    Parity,
+    Result,
+    TrainingOfGroup,
+)
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
@@ -21,6 +29,8 @@ from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.report import group_words
 
 Field = Callable[[Group], Any]
+NOT_READ = "the job's log is not read, and its objects do not state it"
+"""Reason why an observed job lacks a fact."""
 
 
 def _fields_of_part(part: str, *names: str) -> dict[str, Field]:
@@ -40,19 +50,21 @@ _OF_GROUP: dict[str, Field] = {
     "group": lambda g: g.key.id,
     "set": lambda g: g.key.set_name,
     "created_at": lambda g: g.latest,
-    **_fields_of_part("key", "benchmark", "framework", "variant", "impl", "case"),
-    **_fields_of_part("key", "replicas", "processes_per_replica"),
+    **_fields_of_part("key", "benchmark"),
+    **_fields_of_part("facts", "framework", "variant", "impl", "case"),
+    **_fields_of_part("facts", "replicas", "processes_per_replica"),
     "gpus": lambda g: g.hardware.gpus,
     "machines": lambda g: g.hardware.machines,
-    **_fields_of_part("key", "precision", "precision_effective"),
-    "amp_dtype": lambda g: g.plan.amp_dtype,
-    "batch_size_per_gpu": lambda g: g.key.batch_size,
+    "precision": lambda g: g.facts.precision,
+    **_fields_of_part("key", "precision_effective"),
+    **_fields_of_part("facts", "amp_dtype"),
+    "batch_size_per_gpu": lambda g: g.facts.batch_size,
     **_fields_of_part("key", "preset", "mode", "training", "data"),
     "window": lambda g: g.window,
     "options": lambda g: g.key.options if g.key.options != "-" else "",
     **_fields_of_part("key", "backend", "pool"),
     "node": lambda g: g.plan.node,
-    "device": lambda g: g.device or g.plan.device,
+    "device": lambda g: g.device or g.facts.device,
     **_fields_of_part("key", "gpu_model", "image"),
     "program": lambda g: g.program,
     "state": lambda g: g.state,
@@ -157,10 +169,12 @@ def _missing(group: Group) -> dict[str, str]:
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
     alone = (group.spread and group.spread.interval_reason) or why
     missing = {
-        "gpus": group_words.NO_GPU,
+        **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NOT_READ),
+        **dict.fromkeys(("case", "processes_per_replica"), NOTHING_STATES_GPUS),
+        "gpus": group_words.NO_GPU if group.on_cpu else NOTHING_STATES_GPUS,
         "machines": "replicas may share nodes",
         "precision_effective": unknown,
-        "amp_dtype": unknown if group.plan.precision == "amp" else "no AMP",
+        "amp_dtype": "no AMP" if group.facts.precision == "fp32" else unknown,
         "node": "not pinned to one",
         "window": why if group.spread is None else "the log states one figure for the whole run",
         "training": "the runs do not train to an accuracy, or do not state how long",
@@ -317,17 +331,20 @@ class ListedRun(RunView, frozen=True, kw_only=True):
     """Name in the catalog, or in the user's file."""
     variant: str
     """Name of the benchmark's variant, one of its programs."""
-    framework: str
-    """``pytorch`` or ``paddle``."""
+    framework: str | None
+    """``pytorch`` or ``paddle``; None if nothing states it."""
     impl: str
     """Origin of the program: ``k8sbench``, ``upstream``, ``user`` or ``unknown``.
 
     ``unknown`` occurs only for imported logs.
     """
-    case: str
-    """Replicas × GPUs per replica, ``4x8``; ``2x1-cpu`` without GPUs."""
-    precision: str
-    """As requested: ``fp32`` or ``amp``."""
+    case: str | None
+    """Replicas × GPUs per replica, ``4x8``; ``2x1-cpu`` without GPUs.
+
+    None if nothing states the GPUs.
+    """
+    precision: str | None
+    """As requested: ``fp32`` or ``amp``; None if nothing states it."""
     preset: str
     """``full``; ``smoke`` is a functional test, not a speed measurement."""
     backend: str
@@ -357,6 +374,10 @@ class ClusterState(Transition, frozen=True, kw_only=True):
 class RunStatus(RunView, frozen=True, kw_only=True):
     """One run in ``status -o json``."""
 
+    set_name: str
+    """The set that the run belongs to."""
+    repeat: int
+    """From 1, within (set, case)."""
     action: str | None
     """Suggested action; None if there is nothing to do."""
     unrecoverable: bool
@@ -375,8 +396,12 @@ class RunStatus(RunView, frozen=True, kw_only=True):
 
     Repeats of one case share it, other runs differ; see the list of fields.
     """
-    plan: RunPlan
-    """The case with all its parameters, fixed before it started."""
+    plan: RunPlan | None
+    """The case with all its parameters, fixed before it started.
+
+    Of imported logs and observed jobs what is known of it. None while the log of an observed job is
+    not read.
+    """
     measurement: Measurement | None
     """Its figures and verdict; None if it is not measured."""
     log_files: tuple[str, ...]
@@ -450,6 +475,7 @@ def status(
         process_alive=process_alive,
         on_cluster=on_cluster,
         recorded=recorded,
+        plan=run.plan if run.facts.is_read else None,
     )
 
 
@@ -467,7 +493,7 @@ def _built(kind: type[T], run: Run, **given: Any) -> T:
     """Build a view of given values and those on record."""
     values = {
         name: getattr(source, name)
-        for source in (run.history[-1], run.plan, run)
+        for source in (run.history[-1], run.plan, run.facts, run)
         for name in kind.__struct_fields__
         if hasattr(source, name)
     }

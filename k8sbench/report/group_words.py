@@ -13,7 +13,7 @@ from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Group, Result, Spread
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
-from k8sbench.model.plain_text import counted, significant
+from k8sbench.model.plain_text import ABSENT, counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.speed_options import option_words, speed_options_of
@@ -32,9 +32,9 @@ NO_GPU = "CPU processes: no GPU was used"
 
 def precision(group: Group) -> str:
     """Write the requested precision, AMP type, and a different effective precision."""
-    plan, effective = group.plan, group.precision_effective
-    requested = f"amp ({plan.amp_dtype})" if plan.amp_dtype else plan.precision
-    if effective in (None, plan.precision):
+    facts, effective = group.facts, group.precision_effective
+    requested = f"amp ({facts.amp_dtype})" if facts.amp_dtype else facts.precision or ABSENT
+    if effective in (None, facts.precision):
         return requested
     return f"{requested}, in effect {effective}"
 
@@ -66,7 +66,7 @@ def without_training(group: Group) -> str:
     """Tell why a group states nothing of a training to an accuracy."""
     if group.plan.backend == "imported":
         return IMPORTED
-    if group.plan.mode == "train":
+    if group.facts.mode == "train":
         return "no valid figure"
     return "the runs do not train to an accuracy"
 
@@ -126,13 +126,13 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append(f"smoke{' (CPU)' if group.on_cpu else ''}: {SMOKE_MARK}")
     elif group.on_cpu:
         found.append("CPU: no GPU was measured")
-    if group.plan.mode != "throughput":
-        found.append(f"mode {group.plan.mode}")
+    if group.facts.mode != "throughput":
+        found.append(f"mode {group.facts.mode}")
     if group.key.data == "synthetic-host":
         found.append(f"data {group.key.data}")
     found += option_words(group.plan.options)
     # In half precision it decides half of the speed, and programs have either one as their default.
-    is_layout_open = group.plan.precision == "amp" and "channels-last" not in group.plan.options
+    is_layout_open = group.facts.precision == "amp" and "channels-last" not in group.plan.options
     if group.layout is not None and is_layout_open and not group.smoke:
         found.append(f"{group.layout}: memory layout of the images")
     if group.spread is not None and group.ids("reject"):
@@ -208,11 +208,11 @@ def _read_key(name: str) -> Callable[[Group], object]:
 TELL_APART: dict[str, Callable[[Group], object]] = {
     "GPU model": _read_key("gpu_model"),
     "half type": _read_key("amp_dtype"),
-    "case": _read_key("case"),
+    "case": lambda group: group.facts.case,
     "node": _read_key("node"),
     "variant": _read_key("variant"),
     "impl": _read_key("impl"),
-    "batch": _read_key("batch_size"),
+    "batch": lambda group: group.facts.batch_size,
     **{name: _read_key(name) for name in ("preset", "mode", "training", "data")},
     "window": lambda group: group.window,
     **{name: _read_key(name) for name in ("options", "pool")},
@@ -251,8 +251,9 @@ def telling(rows: Iterable[object], more: Mapping[str, Sequence[str]]) -> list[s
 
 def case_name(group: Group) -> str:
     """Write the case of a row: ``resnet50 pytorch fp32 1x8``."""
-    key = group.key
-    return f"{key.benchmark} {key.framework} {key.precision} {key.case}"
+    facts = group.facts
+    stated = (group.key.benchmark, facts.framework, facts.precision, facts.case)
+    return " ".join(filter(None, stated))
 
 
 def with_batch(group: Group) -> str:

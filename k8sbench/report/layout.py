@@ -68,7 +68,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     notes += [f"fastest batch per GPU of {few(its)}: {size}" for size, its in by_size.items()]
     if form == "table" and "speedup" not in names:
         # One GPU alone is not expected to scale.
-        several = (r for r in results if r.group.spread and r.group.plan.world_size > 1)
+        several = (r for r in results if r.group.spread and r.group.facts.world_size != 1)
         why = (r.speedup.reason for r in several)
         notes += [f"no SPEEDUP: {reason}" for reason in dict.fromkeys(why) if reason]
     if form == "table" and any(result.group.spread for result in results):

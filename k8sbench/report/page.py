@@ -492,7 +492,7 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
     found: dict[str, object] = {
         "set": key.set_name,
         **{name: getattr(key, name) for name in own},
-        "device": group.device or plan.device,
+        "device": group.device or group.facts.device,
         "GPU model": key.gpu_model,
         "data digest": key.data_digest,
         "start weights": group.training and group.training.weights,

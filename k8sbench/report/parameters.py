@@ -46,7 +46,7 @@ def of(
         "gpus_per_node": lambda group: formats.or_absent(group.hardware.gpus_per_machine),
         "cpu_processes": lambda group: formats.or_absent(group.hardware.cpu_processes),
         "precision": lambda group: phrase(lang, group_words.precision(group)),
-        "batch": lambda group: str(group.plan.batch_size),
+        "batch": lambda group: str(group.facts.batch_size),
         "step_samples": _step,
         "planned": lambda group: _planned(measured.get(group.key.id), lang),
         "model": lambda group: _model(measured.get(group.key.id), lang),
@@ -57,7 +57,7 @@ def of(
     batches = [
         (precision.upper(), *(_batches(groups, framework, precision) for framework in frameworks))
         for precision in PRECISIONS
-        if any(group.plan.precision == precision for group in groups)
+        if any(group.facts.precision == precision for group in groups)
     ]
     has_batches = len({cell for _, *cells in batches for cell in cells}) > 1
     return Parameters(
@@ -70,8 +70,8 @@ def of(
 
 
 def _step(group: Group) -> str:
-    samples = group.plan.batch_size * group.plan.world_size
-    return significant(samples, 10)
+    batch, gpus = group.facts.batch_size, group.facts.world_size
+    return ABSENT if batch is None or gpus is None else significant(batch * gpus, 10)
 
 
 def _planned(measured: Measurement | None, lang: Lang) -> str:
@@ -103,9 +103,10 @@ def _model(measured: Measurement | None, lang: Lang) -> str:
 
 def _batches(groups: Sequence[Group], framework: str, precision: str) -> str:
     found = {
-        group.plan.batch_size
+        batch
         for group in groups
-        if (group.key.framework, group.plan.precision) == (framework, precision)
+        if (group.key.framework, group.facts.precision) == (framework, precision)
+        and (batch := group.facts.batch_size) is not None
     }
     return ", ".join(significant(batch, 10) for batch in sorted(found)) or ABSENT
 
@@ -125,7 +126,7 @@ def _features(
     uses = {
         "several_gpus": any(number > 1 for number in gpus),
         "several_nodes": any((one.machines or 1) > 1 for one in hardware),
-        "mixed_precision": any(group.plan.precision == "amp" for group in groups),
+        "mixed_precision": any(group.facts.precision == "amp" for group in groups),
         "to_accuracy": any(group.accuracy is not None for group in groups),
     }
     stated = (one.environment.get("data_backend") for one in measured.values())
@@ -151,7 +152,7 @@ def _all_fp16(
     """
     found: dict[str, dict[str, None]] = {}
     for group in groups:
-        is_known = group.plan.precision != "amp" or group.arithmetic is not None
+        is_known = group.facts.precision != "amp" or group.arithmetic is not None
         value = given(group).get("all_fp16", say(lang, "no" if is_known else "unknown"))
         found.setdefault(value, {})[phrase(lang, group_words.precision(group))] = None
     if len(found) == 1:

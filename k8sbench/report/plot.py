@@ -52,7 +52,7 @@ def kind(group: Group) -> str:
     """Return the colour of a group: that of its precision."""
     if group.smoke:
         return "smoke"
-    precision = "-".join(filter(None, (group.plan.precision, group.plan.amp_dtype)))
+    precision = "-".join(filter(None, (group.facts.precision, group.facts.amp_dtype)))
     return precision if precision in ("fp32", "amp-fp16", "amp-bf16") else "other"
 
 
@@ -131,7 +131,7 @@ def _published(result: Result, lang: str) -> tuple[Dot, ...]:
         for one in result.deviations or ()
         if one.quantity == "throughput"
         and columns.is_of_case(one, result)
-        and one.batch_size == result.group.plan.batch_size
+        and one.batch_size == result.group.facts.batch_size
     )
 
 

@@ -77,7 +77,7 @@ class Provenance(ReportRows):
                 row = self.names[group.key.id]
                 found.setdefault("data_used", {})[row] = not self._states_data(group)
                 found.setdefault("program_version", {})[row] = not self._states_version(group)
-                if group.plan.precision == "amp":
+                if group.facts.precision == "amp":
                     is_lacking = group.arithmetic is None and "all_fp16" not in self.given(group)
                     found.setdefault("all_fp16", {})[row] = is_lacking
         named = []
@@ -96,7 +96,7 @@ class Provenance(ReportRows):
         return bool(given) and any(name not in given for name in named)
 
     def _states_data(self, group: Group) -> bool:
-        is_known = group.plan.data != "unknown" or "data" in self.given(group)
+        is_known = group.facts.data != "unknown" or "data" in self.given(group)
         return is_known or self.logged_data(group) is not None
 
     def _states_version(self, group: Group) -> bool:
@@ -176,7 +176,7 @@ class Provenance(ReportRows):
 
     def data(self, group: Group) -> tuple[str, ...]:
         """Return program, used data and published data of a row."""
-        program = f"{group.plan.benchmark} {group.plan.framework}"
+        program = f"{group.plan.benchmark} {group.facts.framework}"
         return program, self._used_data(group), self._published_data(group.plan)
 
     def _used_data(self, group: Group) -> str:
@@ -185,11 +185,11 @@ class Provenance(ReportRows):
             if measured is not None and (read := measured.data_set) is not None:
                 facts = msgspec.structs.asdict(read)
                 return self.say("real_data", **{n: formats.or_absent(v) for n, v in facts.items()})
-        if group.plan.data == "unknown":
+        if group.facts.data == "unknown":
             parts = (self.given(group).get("data"), self.logged_data(group))
             return "; ".join(filter(None, parts)) or self.say("unknown")
-        used = self.word("image_data" if group.plan.data == "image" else group.plan.data)
-        logged = self.logged_data(group) if group.plan.data == "real" else None
+        used = self.word("image_data" if group.facts.data == "image" else group.facts.data)
+        logged = self.logged_data(group) if group.facts.data == "real" else None
         return "; ".join(filter(None, (used, logged)))
 
     def _published_data(self, plan: RunPlan) -> str:

@@ -162,8 +162,8 @@ class PublishedRows(ReportRows):
 
     def _speedups(self, row: str, result: Result, one: Deviation) -> list[tuple[str, ...]]:
         """Return the line of a row's speedup and its source's; none without both."""
-        gpus = result.group.plan.world_size
-        theirs = result.published_speedups.get(one.source, {}).get(gpus)
+        gpus = result.group.facts.world_size
+        theirs = gpus and result.published_speedups.get(one.source, {}).get(gpus)
         ours = result.speedup.value
         if gpus == 1 or theirs is None or ours is None:
             return []

@@ -182,7 +182,10 @@ class _Rows(ReportRows):
         known = variant and variant.data_set
         if not known or not known.samples or not self.reads_published_data(group):
             return ""
-        epochs = iterations * group.plan.batch_size * group.plan.world_size / known.samples
+        step = group.facts.global_batch
+        if step is None:
+            return ""
+        epochs = iterations * step / known.samples
         size = {"iterations": iterations, "samples": known.samples}
         if epochs < 1:
             return self.say("in_first_epoch", samples=known.samples)

@@ -194,12 +194,12 @@ def _not_run(variant: Variant, results: Sequence[Result]) -> list[tuple[Result, 
 
     They have the precision and batch of a row, and no more nodes than the rows.
     """
-    ran = {(r.group.plan.precision, r.group.plan.batch_size, r.group.key.case) for r in results}
-    most = max(r.group.plan.replicas for r in results)
+    ran = {(r.group.facts.precision, r.group.facts.batch_size, r.group.key.case) for r in results}
+    most = max(r.group.facts.replicas for r in results)
     found: dict[tuple[object, ...], tuple[Result, Published]] = {}
     for figure in variant.published:
         like = (figure.precision, figure.batch_size)
-        alike = [r for r in results if (r.group.plan.precision, r.group.plan.batch_size) == like]
+        alike = [r for r in results if (r.group.facts.precision, r.group.facts.batch_size) == like]
         replicas, processes = parse_case(figure.case)
         if not alike or replicas > most or (*like, figure.case) in ran:
             continue
@@ -313,7 +313,7 @@ def _headed(row: str, words: Sequence[str], result: Result, upstream: Upstream, 
     text = f"cd {place} && {text}" if upstream.workdir else text
     # From a folder of the clone, the next command would not find it.
     text = text if place == upstream.workdir else f"({text})"
-    nodes = result.group.plan.replicas
+    nodes = result.group.facts.replicas
     if nodes == 1:
         return f"# {row}\n{text}"
     word = "on_each_by_rank" if "$RANK" in text else "on_each_node"

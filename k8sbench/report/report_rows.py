@@ -90,7 +90,7 @@ class ReportRows:
         """True if log or user name the data set of the published figures."""
         variant = self.variant(group.plan)
         known = variant and variant.data_set
-        if known is None or group.plan.data not in {"real", "unknown"}:
+        if known is None or group.facts.data not in {"real", "unknown"}:
             return False
         given = self.given(group).get("data", "").lower()
         is_logged = self.phrase(known.name) in (self.logged_data(group) or "")

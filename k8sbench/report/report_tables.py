@@ -49,7 +49,7 @@ class Rows(msgspec.Struct, frozen=True):
         fitting = [
             result
             for result in self.results
-            if (result.group.plan.world_size, result.group.plan.precision) == (gpus, precision)
+            if (result.group.facts.world_size, result.group.facts.precision) == (gpus, precision)
             and (trains(result) or not trained)
         ]
         return max(fitting, key=lambda r: (trains(r) is trained, r.group.began[1]), default=None)
@@ -173,13 +173,13 @@ def _beside_published(result: Result, quantity: str, lang: str) -> str:
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.find(gpus, precision)
-    return rows.batch(precision) if result is None else str(result.group.plan.batch_size)
+    return rows.batch(precision) if result is None else str(result.group.facts.batch_size)
 
 
 def _pytorch_figure(rows: Rows, gpus: int, precision: str) -> str:
     """Write PyTorch's figure at the line's batch; others are another case."""
     batch = _batch(rows, gpus, precision)
-    beside = [result for result in rows.beside if str(result.group.plan.batch_size) == batch]
+    beside = [result for result in rows.beside if str(result.group.facts.batch_size) == batch]
     return _throughput(msgspec.structs.replace(rows, results=beside), gpus, precision)
 
 
@@ -245,7 +245,7 @@ def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False
                 [cell(rows, gpus, precision) for cell in columns.values()]
                 for gpus in rows.counts(precision)
             ]
-            if lines and any(result.group.plan.precision == precision for result in rows.results):
+            if lines and any(result.group.facts.precision == precision for result in rows.results):
                 lang = "en" if is_english else rows.lang
                 unit = rows.results[0].group.unit
                 made.append(_table(precision.upper(), [*columns], lines, lang, unit))
@@ -279,7 +279,7 @@ def _dlperf(unit: str, *identity: str) -> Form:
 
     def form(rows: Rows) -> list[Table]:
         # A report of one node has no column of them; more nodes need it.
-        many = any(r.group.plan.replicas > 1 for r in rows.results)
+        many = any(r.group.facts.replicas > 1 for r in rows.results)
         fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
         columns = {name: _read_plan(_IDENTITY[name]) for name in fields}
         columns |= {unit: _throughput, "speedup": _speedup}

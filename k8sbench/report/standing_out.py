@@ -47,35 +47,40 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
     space = "" if lang == "zh" else " "
     by_program: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
-        if result.efficiency.value is not None and result.group.plan.world_size > 1:
+        if result.efficiency.value is not None and _gpus(result) > 1:
             key = result.group.key
             program = (key.variant, key.precision, key.batch_size, key.set_name, key.gpu_model)
             by_program.setdefault(program, []).append(result)
     for some in by_program.values():
-        some.sort(key=lambda result: result.group.plan.world_size)
+        some.sort(key=_gpus)
         told: set[str] = set()
         for few, many in itertools.pairwise(some):
             rises = (many.efficiency.value or 0) - (few.efficiency.value or 0) > RISES
-            if rises and few.group.plan.world_size < many.group.plan.world_size:
+            if rises and _gpus(few) < _gpus(many):
                 told.add(few.group.key.id)
                 risen = say(lang, "rises", **_pair(few, many)) + _published(few, many, lang)
                 cause = causes.pop(few.group.key.id, "")
                 yield space.join(filter(None, (risen, cause)))
         for result in some:
             if result.group.key.id not in told and (value := result.efficiency.value or 0) < POOR:
-                gpus = result.group.plan.world_size
-                precision = result.group.plan.precision.upper()
+                gpus = _gpus(result)
+                precision = str(result.group.facts.precision).upper()
                 share = formats.percent(value)
                 poor = say(lang, "poor", gpus=gpus, precision=precision, share=share)
                 cause = causes.pop(result.group.key.id, "")
                 yield space.join(filter(None, (poor, cause)))
 
 
+def _gpus(result: Result) -> int:
+    """Return the world size of a row; 0 where nothing states it."""
+    return result.group.facts.world_size or 0
+
+
 def _pair(few: Result, many: Result) -> dict[str, object]:
     return {
-        "precision": few.group.plan.precision.upper(),
-        "few": few.group.plan.world_size,
-        "many": many.group.plan.world_size,
+        "precision": str(few.group.facts.precision).upper(),
+        "few": _gpus(few),
+        "many": _gpus(many),
         "low": formats.percent(few.efficiency.value or 0),
         "high": formats.percent(many.efficiency.value or 0),
     }
@@ -83,7 +88,7 @@ def _pair(few: Result, many: Result) -> dict[str, object]:
 
 def _published(few: Result, many: Result, lang: Lang) -> str:
     """Tell which published figures have the same."""
-    gpus = (few.group.plan.world_size, many.group.plan.world_size)
+    gpus = (_gpus(few), _gpus(many))
     for source, speedups in many.published_speedups.items():
         if all(count in speedups for count in gpus):
             low, high = (speedups[count] / count for count in gpus)

@@ -9,12 +9,19 @@ import msgspec
 import pytest
 
 from k8sbench.app import observe
+from k8sbench.app.observe import ObserveOptions
+from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import observed
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
+from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
+from k8sbench.reader.measuring.expectation import MeasureOptions
+from k8sbench.report import columns, document
+from tests.unit.measure.grouped import report
 from tests.unit.render.plans import plan
+from tests.unit.store import schemas
 
 UID = "0b5f6c1e-8f3c-4d64-9a53-0d5d6a7a4e11"
 
@@ -307,3 +314,40 @@ def test_what_a_program_reports_is_said_and_nothing_where_it_does_not() -> None:
 
 def test_a_job_without_a_log_has_none_to_shorten(tmp_path: Path) -> None:
     assert list(observe.shortened(tmp_path)) == []
+
+
+# -- a job whose log is not read -------------------------------------------------------------------
+
+
+def unread(gpus: int) -> Run:
+    options = ObserveOptions(job="job/llama", measured=MeasureOptions())
+    place = Location(server="https://192.0.2.1", namespace="team-a")
+    return observe.run_of(facts(job("llama", container(gpus=gpus))), place, options)
+
+
+@pytest.mark.parametrize(("gpus", "case", "device"), [(8, "1x8", "cuda"), (0, None, None)])
+def test_what_no_object_states_is_no_fact(gpus: int, case: str | None, device: str | None) -> None:
+    found = unread(gpus).facts
+    assert (found.case, found.device, found.world_size) == (case, device, gpus or None)
+    unstated = (found.framework, found.precision, found.batch_size, found.global_batch)
+    assert unstated == (None, None, None, None)
+
+
+@pytest.mark.parametrize("gpus", [8, 0])
+def test_no_output_shows_a_placeholder(gpus: int) -> None:
+    run = unread(gpus)
+    listed = document.listed(run)
+    assert (listed.framework, listed.precision) == (None, None)
+    assert document.status(run).plan is None
+
+    (result,) = report([run], Wanted()).results
+    row = document.row(result)
+    written = msgspec.json.encode(document.document([result], []))
+    schemas.validate("results", msgspec.json.decode(written))
+    names = {"framework", "precision", "batch_size_per_gpu", "amp_dtype", "throughput"}
+    if not gpus:
+        names |= {"case", "processes_per_replica", "gpus", "device", "gpu_hours"}
+    assert {name for name in names if row[name] is not None} == set()
+    assert names <= row["missing"].keys()
+    texts = [column.cell(result).text for column in columns.COLUMNS]
+    assert {"fp32", "unknown", "0", "CPU"}.isdisjoint(texts)

@@ -119,9 +119,9 @@ def _table(rows: Iterator[ListedRun], now: float, *, wide: bool) -> Iterator[str
     columns = [
         Column("RUN", lambda row: row.run_id, whole=True),
         Column("BENCHMARK", lambda row: row.benchmark, optional=2),  # most ids begin with it
-        Column("FRAMEWORK", lambda row: row.framework, optional=3),
-        Column("CASE", lambda row: row.case, whole=True),
-        Column("PRECISION", lambda row: row.precision, optional=5),
+        Column("FRAMEWORK", lambda row: formats.or_absent(row.framework), optional=3),
+        Column("CASE", lambda row: formats.or_absent(row.case), whole=True),
+        Column("PRECISION", lambda row: formats.or_absent(row.precision), optional=5),
         Column("PHASE", lambda row: row.on_cluster or row.phase, states=True),
         Column("THROUGHPUT", _throughput, right=True),
         Column("VERDICT", _listed_verdict, optional=4, states=True),
@@ -207,7 +207,6 @@ def status_command(run: str, output_format: str, access: ClusterAccess, where: s
 
 
 def _print_status(status: RunStatus) -> None:
-    plan = status.plan
     id_part = f" ({status.cause_id})" if status.cause_id else ""
     known = {} if status.measurement is None else status.measurement.environment
     environment = [f"{name} {value}" for name in STATED if (value := known.get(name)) is not None]
@@ -221,10 +220,7 @@ def _print_status(status: RunStatus) -> None:
             ("To do", f"{wish.kind.capitalize()} its job with: k8sbench collect {status.run_id}")
             for wish in status.wishes
         ),
-        ("Plan", describe(plan)),
-        *(("Note", text) for text in plan.notes),
-        ("Set", f"{plan.set_name}, repeat {plan.repeat}; group {status.group}"),
-        ("Command", group_words.command(plan)),
+        *_planned(status),
         ("Times", _times(status, time.time())),
         *_verdict(status),
         ("Image", status.image_digest),
@@ -254,6 +250,16 @@ def _print_status(status: RunStatus) -> None:
         Column("CAUSE", lambda one: f"{one.cause} ({one.cause_id})" if one.cause_id else one.cause),
     )
     output.write_table(columns, status.history)
+
+
+def _planned(status: RunStatus) -> list[tuple[str, str | None]]:
+    """Return what is known of the run's case, and its set."""
+    plan = status.plan
+    of_set = ("Set", f"{status.set_name}, repeat {status.repeat}; group {status.group}")
+    if plan is None:
+        return [("Plan", "none: nobody planned it, and its log is not read"), of_set]
+    notes = [("Note", text) for text in plan.notes]
+    return [("Plan", describe(plan)), *notes, of_set, ("Command", group_words.command(plan))]
 
 
 def _on_cluster(status: RunStatus) -> list[tuple[str, str | None]]:
@@ -299,7 +305,7 @@ def _not_measured(status: RunStatus) -> str:
         return "not measured here"
     if status.phase is not Phase.SUCCEEDED:
         return f"not measured: the run is {status.phase}"
-    if status.plan.backend == "local":
+    if status.plan is not None and status.plan.backend == "local":
         return f"not measured. Resume: {group_words.resuming(status.plan)}"
     return f"not measured; measure it with: k8sbench collect {status.run_id}"
 

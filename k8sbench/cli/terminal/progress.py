@@ -180,13 +180,13 @@ def sweep_words(sweep: Sweep, now: float) -> str:
     return f"{words}, about {times.duration(seconds)} left (estimated from their times)"
 
 
-def figure_words(measured: Measurement, plan: RunPlan) -> str:
+def figure_words(measured: Measurement, plan: RunPlan | None) -> str:
     """Describe a measurement: figure, estimator, verdict, smoke mark."""
     rate, figure = measured.rate, measured.throughput
     text = "no figure"
     if rate is not None and figure is not None:
         text = f"{formats.rate(rate)} {figure.unit} ({measured.estimator})"
-    smoke = f", smoke: {SMOKE_MARK}" if plan.preset == "smoke" else ""
+    smoke = f", smoke: {SMOKE_MARK}" if plan and plan.preset == "smoke" else ""
     trained = f", trained to {words}" if (words := group_words.trained(measured)) else ""
     return f"measured {text}{trained}, {measured.verdict}{smoke}"
 

@@ -26,6 +26,7 @@ from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
     IMPORTED,
     MOST_NODES,
+    NOTHING_STATES_GPUS,
     SCRATCH,
     Group,
     Member,
@@ -221,7 +222,7 @@ def _check_efficiency(
     made: list[Group], accept: frozenset[str], others: Sequence[Group]
 ) -> list[Group]:
     checked = []
-    alone = [group for group in (*made, *others) if group.plan.world_size == 1]
+    alone = [group for group in (*made, *others) if group.facts.world_size == 1]
     for group in made:
         ratio, base = speedup.scaling(group, alone)
         value = speedup.efficiency(group, ratio).value
@@ -489,8 +490,7 @@ def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
 
 def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
     """GPU-hours of all runs that ended, whether they count or not."""
-    plans = [c.run.plan for c in candidates]
-    if any(plan.device == "cpu" for plan in plans):
+    if any(c.run.facts.device == "cpu" for c in candidates):
         missing["gpu_hours"] = "no GPU was used"
         return None
     if any(c.run.is_imported for c in candidates):
@@ -502,6 +502,10 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
         return None
     hours = 0.0
     for run in ended:
+        gpus = run.facts.world_size
+        if gpus is None:
+            missing["gpu_hours"] = NOTHING_STATES_GPUS
+            return None
         held = [t.at for t in run.history if t.phase in _GPU_HELD]
         if not held and run.phase is Phase.SUCCEEDED:
             missing["gpu_hours"] = "the history does not say when the runs started"
@@ -509,7 +513,7 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
         if held and run.ended_at is not None:
             seconds = run.ended_at - min(held) - (run.queued_s(min(held)) or 0.0)
             # A clock that was set back must not make hours negative.
-            hours += run.plan.world_size * max(0.0, seconds) / 3600
+            hours += gpus * max(0.0, seconds) / 3600
     return hours
 
 
@@ -536,7 +540,7 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
             figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
             why = counted[0].measurement.missing
-            on_cpu = counted[0].run.plan.device == "cpu"
+            on_cpu = counted[0].run.facts.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
             if counted[0].run.is_imported and not on_cpu:

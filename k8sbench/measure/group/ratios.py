@@ -46,7 +46,7 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
         for figure in variant.published
         if figure.throughput is not None
     ]
-    if group.plan.mode == "train" or group.runs_at_target is not None:
+    if group.facts.mode == "train" or group.runs_at_target is not None:
         found += [
             _trained(group, figure, spec, variant, quantity)
             for quantity, name in (("time_to_train", "time_to_train_s"), ("accuracy", "accuracy"))
@@ -138,7 +138,7 @@ def _unlike_trained(
     unlike = [name for name in _unlike_published(group, figure, variant) if name != "estimator"]
     if group.spread is None:
         return unlike
-    is_real = data_source(group.plan.data) == "real" or _is_published_data(group, variant)
+    is_real = data_source(group.facts.data) == "real" or _is_published_data(group, variant)
     if not is_real or figure.data != "real":
         unlike.append("data")
     planned, recipe = group.plan.training, variant.train
@@ -151,7 +151,7 @@ def _unlike_trained(
         unlike.append("length")
     # The report may itself have begun from scratch.
     theirs = planned is None or planned.start is not None
-    if group.plan.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
+    if group.facts.impl != "upstream" and (weights is None or (weights != SCRATCH) != theirs):
         unlike.append("weights")
     metrics = {_OF_RECIPE, None if accuracy is None else accuracy.metric}
     if accuracy is None or group.accuracy is None or group.accuracy.metric not in metrics:
@@ -166,10 +166,10 @@ def _deviation(
     ours = group.by_estimator.get(figure.estimator)
     theirs = figure.corrected or published
     notes = []
-    if group.plan.impl != "upstream":
-        notes.append(f"impl {group.plan.impl}")
-    data = "real" if _is_published_data(group, variant) else data_source(group.plan.data)
-    if group.plan.data == "synthetic-host":
+    if group.facts.impl != "upstream":
+        notes.append(f"impl {group.facts.impl}")
+    data = "real" if _is_published_data(group, variant) else data_source(group.facts.data)
+    if group.facts.data == "synthetic-host":
         notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
         notes.append(_logged_data(group) if data == "unknown" else f"data {data}")
@@ -286,8 +286,8 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     """One pair: its ratio, or what forbids it."""
     unlike = _unlike(paddle, pytorch)
     notes = []
-    if paddle.plan.impl != pytorch.plan.impl:
-        notes.append(f"impl {paddle.plan.impl} : {pytorch.plan.impl}")
+    if paddle.facts.impl != pytorch.facts.impl:
+        notes.append(f"impl {paddle.facts.impl} : {pytorch.facts.impl}")
     if paddle.key.set_name != pytorch.key.set_name:
         notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
     fast = [", ".join(option_words(g.plan.options)) or "none" for g in (paddle, pytorch)]
@@ -306,7 +306,7 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
 def _nearness(group: Group, other: Group) -> tuple[object, ...]:
     """Order of possible counterparts: the greater, the better."""
     same_set = group.key.set_name == other.key.set_name
-    same_impl = group.plan.impl == other.plan.impl
+    same_impl = group.facts.impl == other.facts.impl
     return (-len(_unlike(group, other)), same_impl, same_set, other.began, other.key)
 
 

@@ -184,7 +184,7 @@ class Candidate:
     @property
     def trains(self) -> bool:
         """True if it trains to an accuracy."""
-        return self.run.plan.mode == "train"
+        return self.run.facts.mode == "train"
 
     @property
     def observed_in(self) -> str | None:

@@ -45,9 +45,10 @@ def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]
 
 def efficiency(group: Group, speedup: Figure) -> Figure:
     """Speedup ÷ GPUs."""
-    if speedup.value is None:
+    gpus = group.facts.world_size
+    if speedup.value is None or gpus is None:
         return speedup
-    return msgspec.structs.replace(speedup, value=speedup.value / group.plan.world_size)
+    return msgspec.structs.replace(speedup, value=speedup.value / gpus)
 
 
 def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
@@ -60,7 +61,7 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     mine = [
         other
         for other in among
-        if other.plan.world_size == 1
+        if other.facts.world_size == 1
         and (other.key.benchmark, other.key.framework) == (key.benchmark, key.framework)
     ]
 
@@ -88,7 +89,7 @@ def _no_speedup(group: Group) -> str | None:
         return "smoke run: a functional test, not a speed measurement"
     if group.on_cpu:
         return "CPU processes share the machine: no speedup"
-    if group.key.backend == "local" and group.plan.replicas > 1:
+    if group.key.backend == "local" and group.facts.replicas > 1:
         return "the replicas shared one machine: no speedup"
     if group.state != "valid":
         return "no valid figure"
@@ -199,7 +200,7 @@ def results(
     ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
     needed: for published figures, and for the footnotes of a speedup.
     """
-    among = [group for group in among or groups if group.plan.world_size == 1]
+    among = [group for group in among or groups if group.facts.world_size == 1]
     made = []
     for group in groups:
         speedup, base = scaling(group, among)
