@@ -1,0 +1,80 @@
+"""A store of an earlier release answers as that release did.
+
+``fixtures/stores/0.5.0.json`` is a store that the code of 0.5.0 wrote, but for its index, and what
+its commands printed: ten nights of two cases, one with an open change and one whose level was
+accepted, a baseline, two imported logs and two observed jobs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tiers import ROOT
+from tests.unit.command_line import Cli
+
+KEPT = json.loads((ROOT / "tests/fixtures/stores/0.5.0.json").read_text())
+PRINTED: dict[str, Any] = KEPT["answers"]
+GROUPS: dict[str, dict[str, Any]] = PRINTED["groups"]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the store's files; commands read it."""
+    for name, text in KEPT["files"].items():
+        path = tmp_path / "store" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def rows(cli: Cli, *words: str) -> list[dict[str, Any]]:
+    """Return the rows of ``results``."""
+    found: list[dict[str, Any]] = cli.json("results", *words, "-o", "json")["rows"]
+    return found
+
+
+@pytest.mark.usefixtures("store")
+def test_it_has_the_same_runs_and_figures(cli: Cli) -> None:
+    assert [row["run_id"] for row in cli.json("list", "-o", "json")] == PRINTED["runs"]
+    found = {
+        (row["benchmark"], row["case"], row["set"]): (row["throughput"], row["state"])
+        for row in rows(cli, "--all")
+    }
+    assert found == {
+        (group["benchmark"], group["case"], group["set"]): (group["throughput"], group["state"])
+        for group in GROUPS.values()
+    }
+
+
+@pytest.mark.usefixtures("store")
+def test_each_group_id_that_it_printed_names_its_group(cli: Cli) -> None:
+    valid = {name: one for name, one in GROUPS.items() if one["state"] == "valid"}
+    for group_id in valid:
+        cli("baseline", "save", group_id, group_id)
+    named = {}
+    for saved in cli.json("baseline", "list", "-o", "json"):
+        named[saved["name"]] = (saved["sets"], saved["benchmarks"])
+    del named["before"]
+    assert len(valid) == 23
+    assert named == {name: ([one["set"]], [one["benchmark"]]) for name, one in valid.items()}
+
+
+@pytest.mark.usefixtures("store")
+def test_what_was_open_is_open_and_what_was_accepted_is_not(cli: Cli) -> None:
+    changes = cli.json("history", "-o", "json")["changes"]
+    found = {(one["case"], one["mark"], one["since"], one["open"]) for one in changes}
+    printed = PRINTED["history"]
+    assert found == {(one["case"], one["mark"], one["since"], one["open"]) for one in printed}
+
+
+@pytest.mark.usefixtures("store")
+def test_its_baseline_is_compared_with_its_sets(cli: Cli) -> None:
+    assert [one["name"] for one in cli.json("baseline", "list", "-o", "json")] == ["before"]
+    compared = cli.json("compare", "before", "night-9", "-o", "json", code=None)
+    found = [(one["case"], one["finding"], one["ratio"]) for one in compared["cases"]]
+    assert found == [(one["case"], one["finding"], one["ratio"]) for one in PRINTED["compared"]]
