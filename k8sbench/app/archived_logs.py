@@ -108,4 +108,4 @@ def _measure(store: SqlStore, run_id: str, outcome: MeasuredLogs) -> None:
 def _logs(store: SqlStore, run: Run) -> list[Path]:
     """Return the archived logs of a run, in the order in which they are measured."""
     logs = store.log_files(run.run_id)
-    return logs if run.plan.observed is None else artifacts.in_order_of_attempts(logs)
+    return logs if run.facts.job is None else artifacts.in_order_of_attempts(logs)

@@ -10,44 +10,44 @@ from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import BenchError
-from k8sbench.model.plan import RunPlan
+from k8sbench.model.facts import Facts
 
 if TYPE_CHECKING:
     from k8sbench.store.port import Store
 
 
-def spec_finder(store: Store, note: Note) -> Callable[[RunPlan], BenchmarkSpec | None]:
-    """Return a function that finds the catalog entry of a plan.
+def spec_finder(store: Store, note: Note) -> Callable[[Facts], BenchmarkSpec | None]:
+    """Return a function that finds the catalog entry of a case.
 
     Each file is read once, on first use. If a user's file is gone or now holds another benchmark,
     the run's copy is read instead.
     """
     known: dict[tuple[str, str], BenchmarkSpec | None] = {}
 
-    def find(plan: RunPlan) -> BenchmarkSpec | None:
-        if not plan.spec_source:
+    def find(facts: Facts) -> BenchmarkSpec | None:
+        if not facts.spec_source:
             return None  # an imported log of no benchmark
-        name = plan.benchmark if plan.spec_source == "built-in" else plan.spec_source
-        if (name, plan.benchmark) not in known:
-            known[name, plan.benchmark] = _entry(plan, name, store, note)
-        return known[name, plan.benchmark]
+        name = facts.benchmark if facts.spec_source == "built-in" else facts.spec_source
+        if (name, facts.benchmark) not in known:
+            known[name, facts.benchmark] = _entry(facts, name, store, note)
+        return known[name, facts.benchmark]
 
     return find
 
 
-def _entry(plan: RunPlan, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
+def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
     from k8sbench.catalog import spec_files
 
     try:
         spec = loading.load_one(name).spec
-        if spec.name == plan.benchmark:
+        if spec.name == facts.benchmark:
             return spec
-        why = f"it holds {spec.name}, not {plan.benchmark}."
+        why = f"it holds {spec.name}, not {facts.benchmark}."
     except BenchError as error:
         why = error.message
     try:
-        if copy := store.kept(plan.run_id, BENCHMARK):
-            return spec_files.copied(copy, f"{plan.run_id}/{BENCHMARK}")
+        if copy := store.kept(facts.run_id, BENCHMARK):
+            return spec_files.copied(copy, f"{facts.run_id}/{BENCHMARK}")
     except BenchError:
         pass  # a run of elsewhere: what is wrong with the file itself says more
     note(f"warning: the catalog entry {name} cannot be used: {why}")

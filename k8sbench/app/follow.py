@@ -176,7 +176,7 @@ class Follower(msgspec.Struct, frozen=True):
 
     def cancel(self, run: Run, wish: Wish) -> None:
         """End a run; of one that is over, delete what is to be deleted."""
-        if run.plan.is_of_others:
+        if run.planned is None:
             connections.check_on_cluster(run)
         if not run.phase.final:
             self._end(run, wish)
@@ -361,7 +361,7 @@ def _as_printed(
     """Yield the lines of :func:`logs` as the program printed them."""
     with run_seen(text, where, access, note) as (store, run, recorded, there):
         names = replica_names(run.plan)
-        if run.is_imported and recorded:
+        if run.facts.backend == "imported" and recorded:
             # It has as many logs as were given, whatever its replicas were.
             names = [path.stem for path in store.log_files(run.run_id)]
         if replica not in {None, *names}:
@@ -372,8 +372,8 @@ def _as_printed(
         is_theirs = run.source == stores.SOURCE
         reader = _LogReader(run, access, note, replica, several=replica is None and len(names) > 1)
         alone = not recorded or stores.is_alone(store, run)
-        is_of_others = run.plan.observed is not None
-        if is_theirs and (run.phase.final or is_of_others or where == stores.CLUSTER):
+        is_observed = run.facts.job is not None
+        if is_theirs and (run.phase.final or is_observed or where == stores.CLUSTER):
             yield from reader.from_operator(there)
         elif alone and follows:
             yield from reader.from_pods(stop)
@@ -435,7 +435,7 @@ class _LogReader:
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
             paths = stores.operator_files(there, run_id, Path(folder), "logs")
             is_found = yield from self._read_files(lambda: paths)
-            if not is_found and self.run.plan.observed is not None:
+            if not is_found and self.run.facts.job is not None:
                 self._note("It serves no logs of observed jobs, unless observe.serveLogs is set.")
             elif not is_found:
                 self._note(f"Run {run_id} has no logs there.")

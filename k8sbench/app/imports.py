@@ -252,7 +252,7 @@ def import_logs(
             taken.append(log)
             copies[log.run_ids] = folder, files
         known = store.runs(RunFilter())
-        of_set = [run for run in known if run.is_imported and run.plan.set_name == set_name]
+        of_set = imported.imported_into(set_name, known)
         others = [run for run in known if run not in of_set] if replace else known
         doubles = imported.doubles(taken, others)
         failures += doubles
@@ -416,11 +416,11 @@ def _planned(
     repeats = defaultdict[tuple[str, str], set[int]](set)
     for run in known:
         if run.run_id not in gone:
-            repeats[run.plan.set_name, run.case_key].add(run.plan.repeat)
+            repeats[run.set_name, run.case_key].add(run.repeat)
     for number, (log, plan, earlier) in enumerate(plans):
         key = case_key(plan)
         used = repeats[plan.set_name, key]
-        kept = {run.plan.repeat for run in earlier if run.case_key == key} - used
+        kept = {run.repeat for run in earlier if run.case_key == key} - used
         repeat = min(kept or set(range(1, len(used) + 2)) - used)
         used.add(repeat)
         # Seconds that differ by a millionth keep the order in which the logs were named.

@@ -187,9 +187,9 @@ class StoredGroups:
 
     def _singles(self, made: Sequence[Group]) -> list[Group]:
         """Return the 1x1 cases of other sets, for groups whose own sets have none."""
-        own = {_program(group) for group in made if group.plan.world_size == 1 and group.spread}
+        own = {_program(group) for group in made if group.facts.world_size == 1 and group.spread}
         lacking = [
-            group for group in made if group.plan.world_size > 1 and _program(group) not in own
+            group for group in made if group.facts.world_size != 1 and _program(group) not in own
         ]
         sets = {group.key.set_name for group in made}
         found = singles(self, lacking) if lacking else []
@@ -204,7 +204,7 @@ class GivenRuns:
         self.rows: Sequence[GroupRow] = ()
         self.logs: dict[str, dict[str, str | None]] = {}
         for run in runs:
-            name = run.plan.set_name
+            name = run.set_name
             self._runs[name].append(run)
             digest = None if run.measurement is None else run.measurement.log_digest
             self.logs.setdefault(name, {})[run.run_id] = digest

@@ -136,7 +136,7 @@ class LabelledJobs:
         self._left = {
             run.run_id: run
             for run in store.runs(RunFilter(unfinished=True))
-            if run.plan.observed is not None and not run.phase.final and run.is_at(api.place)
+            if run.facts.job is not None and not run.phase.final and run.is_at(api.place)
         }
         """Runs that an operator before this one followed."""
 

@@ -311,7 +311,7 @@ class Observer(NamedTuple):
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
             plan = imported.plan(
-                found, log.origin, run_id=seen.run.run_id, set_name=seen.run.plan.set_name
+                found, log.origin, run_id=seen.run.run_id, set_name=seen.run.set_name
             )
         except InputError as error:
             annotations = " and ".join(observed.annotations_for(error.action))
@@ -362,7 +362,7 @@ class Observer(NamedTuple):
             (
                 run
                 for run in self.store.runs(wanted)
-                if run.plan.observed is not None and run.run_id != self.facts.run_id
+                if run.facts.job is not None and run.run_id != self.facts.run_id
             ),
             key=lambda run: run.started_at or run.created_at,
             default=None,

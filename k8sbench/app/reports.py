@@ -86,12 +86,14 @@ def publish(
         )
         logs, files = _files_of_runs(store, rows, copied)
         names = publication.names([row.group for row in rows])
-        plans = {row.group.key.benchmark: row.group.plan for row in rows}
+        cases = {row.group.key.benchmark: row.group.facts for row in rows}
         made = publication.Publication(
             results=rows,
             parities=ratios.parities(row.group for row in rows),
             runs=by_id,
-            specs={name: spec for name, plan in plans.items() if (spec := find(plan)) is not None},
+            specs={
+                name: spec for name, facts in cases.items() if (spec := find(facts)) is not None
+            },
             logs=logs,
             charts=publication.charts(rows, _timelines(rows, by_id, logs, files, note), lang),
             has_published=published,

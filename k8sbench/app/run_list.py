@@ -136,7 +136,7 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[
             _check_filters(wanted, groups.rows)
             if not store.unreadable:
                 stores.note_empty(store, note)
-        sets = groups.sets_of(recorded) | {run.plan.set_name for run in others}
+        sets = groups.sets_of(recorded) | {run.set_name for run in others}
         listing.rejected = rejections(sets, groups)
         return write(listing)
 

@@ -62,7 +62,7 @@ def chosen(
 
 
 def _sets(runs: Iterable[Run]) -> dict[str, str]:
-    return {run.run_id: run.plan.set_name for run in runs}
+    return {run.run_id: run.set_name for run in runs}
 
 
 def current_runs(store: Store) -> list[Run]:

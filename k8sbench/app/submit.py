@@ -305,7 +305,7 @@ def _followed(
         options = FollowOptions(keep=request.keep, wait=request.wait, prometheus=connections.NONE)
         return follow.Follower(store, request.access, reporter, stop, options).follow(run)
     if outcome.how is OutcomeKind.OVER_BEFORE:
-        own_set = run.plan.set_name
+        own_set = run.set_name
         of_set = "" if own_set == request.joined_set else f" of set {own_set}"
         reporter.note(f"Run {run.run_id}{of_set} was over before, and is not run again.")
     return run
@@ -324,7 +324,7 @@ def check_names(request: SubmitRequest) -> None:
 def _check_resumed(request: SubmitRequest, set_name: str) -> None:
     """Reject a set that the store does not have."""
     with stores.open_readonly(request.store, lambda _: None) as store:
-        sets = [run.plan.set_name for run in reversed(store.runs(RunFilter()))]
+        sets = [run.set_name for run in reversed(store.runs(RunFilter()))]
     check_set(set_name, sets)
 
 

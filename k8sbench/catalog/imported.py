@@ -120,7 +120,7 @@ class MeasuredLog(NamedTuple):
         """Return True if a run of its set was made of the same log."""
         measured = run.measurement
         is_same = measured is not None and measured.is_same_log(self.measurement)
-        return run.plan.set_name == self.set_name and (run.run_id in self.run_ids or is_same)
+        return run.set_name == self.set_name and (run.run_id in self.run_ids or is_same)
 
     def is_same(self, other: MeasuredLog) -> bool:
         """Return True if the two have a file or all records in common."""
@@ -297,7 +297,7 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
             message = f"is the same log as {first.origin.file}."
             action = "Give each log once."
         elif other is not None:
-            message = f"is in set {other.plan.set_name} already."
+            message = f"is in set {other.set_name} already."
             action = (
                 "A log counts once: leave it out, replace the runs of logs that have changed with"
                 f" --replace, or {_removed(other)}"
@@ -308,13 +308,18 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
     return errors
 
 
+def imported_into(set_name: str, runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of a set that were imported."""
+    return [run for run in runs if run.facts.backend == "imported" and run.set_name == set_name]
+
+
 def earlier(log: MeasuredLog, others: Sequence[MeasuredLog], known: Sequence[Run]) -> list[Run]:
     """List the runs that a log replaces: those of its set of the same log, or a log of its name.
 
     ``others`` are the logs beside it, whose runs are theirs. Raises :class:`InputError` if several
     logs of its name have runs.
     """
-    of_set = [run for run in known if run.is_imported and run.plan.set_name == log.set_name]
+    of_set = imported_into(log.set_name, known)
     same = [run for run in of_set if log.is_of(run)]
     named = [
         run
@@ -347,7 +352,7 @@ def check_same(run: Run, plan: RunPlan, file: str) -> None:
     """Reject a log whose run is there with another case."""
     was = case_values(run.plan)
     now = case_values(plan)
-    set_name = run.plan.set_name
+    set_name = run.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
         said = dict.fromkeys(_SAID.get(name, name) for name in differing)
@@ -373,7 +378,7 @@ _SAID = {
 
 def _removed(run: Run) -> str:
     """Name the command that removes a run's set."""
-    return f"remove the set with: k8sbench store remove {run.plan.set_name}"
+    return f"remove the set with: k8sbench store remove {run.set_name}"
 
 
 _OFFERED = {

@@ -18,6 +18,7 @@ from k8sbench.catalog.choices import PlanChoices, Site
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model import identity
 from k8sbench.model.errors import DoesNotFit, UsageError
+from k8sbench.model.facts import Facts, facts_of, planned_of
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import SMOKE_MARK, Device, RunPlan, is_bandwidth
@@ -310,8 +311,6 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
 def _length(plan: RunPlan) -> str:
     if plan.training is not None:
         return f"train {training.in_words(plan.training)}"
-    if plan.is_of_others:  # nobody planned how many it measures
-        return f"after {counted(plan.window.warmup, 'iteration')}"
     batches = choices.accumulated(plan.options)
     changes = f", weights change each {batches}" if batches > 1 else ""
     return f"{plan.window.warmup} + {plan.window.iterations} iterations{changes}"
@@ -319,41 +318,66 @@ def _length(plan: RunPlan) -> str:
 
 def describe(plan: RunPlan) -> str:
     """Return the plan in one line, printed before objects are created."""
-    device, devices = ("GPU", "GPU") if plan.device == "cuda" else ("process", "CPU process")
-    shape = (
-        f"{counted(plan.replicas, 'replica')} × {counted(plan.processes_per_replica, device)}"
-        f" = {counted(plan.world_size, devices)}"
-    )
-    if plan.pack:
-        shape += ", packed"
-    parts = [
-        plan.benchmark,
-        plan.framework if plan.impl == "k8sbench" else f"{plan.framework} ({plan.impl})",
-        plan.variant,
-        plan.precision if plan.amp_dtype is None else f"amp ({plan.amp_dtype})",
-        shape,
-        f"vector of {plan.batch_size} MB"
-        if is_bandwidth(plan.unit)
-        else f"batch {plan.batch_size} × {plan.world_size} = {plan.global_batch}",
-        _length(plan),
-        f"pool {plan.pool.name}" if plan.backend == "kubernetes" else plan.backend,
+    return describe_case(facts_of(plan), planned_of(plan))
+
+
+def describe_case(facts: Facts, planned: RunPlan | None) -> str:
+    """Return a case in one line; ``planned`` is None if nobody planned it."""
+    return " · ".join(filter(None, (*_of_facts(facts), *_of_plan(facts, planned))))
+
+
+def _of_facts(facts: Facts) -> list[str | None]:
+    """Return program, precision and size of a case; None where nothing states them."""
+    framework = facts.framework
+    if framework is not None and facts.impl != "k8sbench":
+        framework = f"{framework} ({facts.impl})"
+    return [
+        facts.benchmark,
+        framework,
+        facts.variant,
+        facts.precision if facts.amp_dtype is None else f"amp ({facts.amp_dtype})",
+        _shape(facts),
+        _batch(facts),
     ]
-    if plan.node is not None:
-        parts.append(f"node {plan.node}")
-    if plan.data not in ("synthetic", "image"):
-        parts.append(f"data {plan.data}")
-    if plan.weights is not None:
-        parts.append(f"weights {plan.weights}")
-    if plan.checkpoints is not None:
-        parts.append(f"checkpoints {plan.checkpoints}")
-    if plan.max_restarts:
-        parts.append(f"up to {counted(plan.max_restarts, 'restart')}")
-    parts += option_words(plan.options)
-    if plan.image:
-        parts.append(f"image {plan.image}")
-    if plan.preset == "smoke":
-        parts.append(f"smoke: {SMOKE_MARK}")
-    return " · ".join(parts)
+
+
+def _shape(facts: Facts) -> str:
+    replicas = counted(facts.replicas, "replica")
+    if facts.processes_per_replica is None or facts.world_size is None:
+        return replicas
+    device, devices = ("process", "CPU process") if facts.device == "cpu" else ("GPU", "GPU")
+    processes = counted(facts.processes_per_replica, device)
+    packed = ", packed" if facts.is_packed else ""
+    return f"{replicas} × {processes} = {counted(facts.world_size, devices)}{packed}"
+
+
+def _batch(facts: Facts) -> str | None:
+    if facts.batch_size is None:
+        return None
+    if is_bandwidth(facts.unit):
+        return f"vector of {facts.batch_size} MB"
+    return f"batch {facts.batch_size} × {facts.world_size} = {facts.global_batch}"
+
+
+def _of_plan(facts: Facts, planned: RunPlan | None) -> list[str | None]:
+    """Return length, place and options of a case."""
+    parts: list[str | None] = []
+    if planned is None:  # nobody planned how many iterations it measures
+        parts += [f"after {counted(facts.warmup, 'iteration')}", facts.backend]
+    else:
+        is_cluster = facts.backend == "kubernetes"
+        parts += [_length(planned), f"pool {facts.pool}" if is_cluster else facts.backend]
+        parts.append(planned.node and f"node {planned.node}")
+    parts.append(None if facts.data in ("synthetic", "image") else f"data {facts.data}")
+    if planned is not None:
+        parts.append(planned.weights and f"weights {planned.weights}")
+        parts.append(planned.checkpoints and f"checkpoints {planned.checkpoints}")
+        if planned.max_restarts:
+            parts.append(f"up to {counted(planned.max_restarts, 'restart')}")
+    parts += option_words(facts.options)
+    parts.append(facts.image and f"image {facts.image}")
+    parts.append(f"smoke: {SMOKE_MARK}" if facts.preset == "smoke" else None)
+    return parts
 
 
 def placeholders(

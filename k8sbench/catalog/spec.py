@@ -237,12 +237,12 @@ class BenchmarkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             *(f for f in rest if f in offered - {self.default_framework}),
         )
 
-    def variants_of(self, framework: str) -> tuple[Variant, ...]:
+    def variants_of(self, framework: str | None) -> tuple[Variant, ...]:
         """All variants of ``framework``, or whose logs are, in the file's order."""
         named = (v for v in self.variants if framework in (v.framework, v.framework_of_logs))
         return tuple(named)
 
-    def variant(self, framework: str, name: str) -> Variant | None:
+    def variant(self, framework: str | None, name: str) -> Variant | None:
         """The variant of a name; None where there is none."""
         return next((v for v in self.variants_of(framework) if v.name == name), None)
 

@@ -98,7 +98,7 @@ class GpuMetricsFetcher:
         """
         if self._steady(run, found) is None:
             return found
-        is_collected = run.location is not None and run.plan.observed is None
+        is_collected = run.location is not None and run.planned is not None
         way = f" Fetch them with: k8sbench collect {run.run_id}" if is_collected else ""
         missing = found.missing | {"gpu_metrics": f"{GPU_METRICS_OWED}{way}"}
         return msgspec.structs.replace(found, missing=missing)
@@ -193,7 +193,7 @@ class GpuMetricsFetcher:
         if self._owed:
             names = " ".join(self._owed)
             # Jobs of others are not collected.
-            later = " ".join(n for n, one in self._owed.items() if one.run.plan.observed is None)
+            later = " ".join(n for n, one in self._owed.items() if one.run.planned is not None)
             self._reporter.note(
                 f"{stop.cause}: the GPU metrics of {names} were not fetched; the figures stand"
                 f" without them.{f' Fetch them with: k8sbench collect {later}' if later else ''}"

@@ -47,7 +47,7 @@ class Turns:
 
     def take(self, run: Run) -> None:
         """Give a run its turn."""
-        self._holders[run.plan.set_name].append(run)
+        self._holders[run.set_name].append(run)
 
     def is_next(self, plan: RunPlan) -> bool:
         """Return True if a run with this plan may have its turn now."""

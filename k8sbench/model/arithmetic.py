@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from k8sbench.model.facts import Facts
 from k8sbench.model.fingerprint import Fingerprint
-from k8sbench.model.group import Figure, Group
+from k8sbench.model.group import NOTHING_STATES_GPUS, Figure, Group
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plan import RunPlan
 
 SAME_MODEL = 0.001
 """Relative difference up to which parameters or GMAC are equal: the catalog rounds them."""
@@ -23,10 +23,12 @@ def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
         reason = "no GPU was used"
     elif rate is None:
         reason = "no valid figure"
+    elif group.facts.world_size is None:
+        reason = NOTHING_STATES_GPUS
     elif group.gmac is not None:
-        assert group.plan.fingerprint is not None  # the GMAC is from there
-        model = group.plan.fingerprint.at(group.plan.sequence_length)
-        done = tflops(model, rate, group.plan.world_size)
+        assert group.facts.fingerprint is not None  # the GMAC is from there
+        model = group.facts.fingerprint.at(group.facts.sequence_length)
+        done = tflops(model, rate, group.facts.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
         reason = group.missing.get("gmac", "the model's GMAC is not known")
@@ -37,7 +39,7 @@ def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
 def _peak_share(group: Group, done: float) -> Figure:
     gpu = group.key.gpu_model
     peak = peak_of(gpu)
-    kind = arithmetic(group.plan, group.precision_effective, gpu)
+    kind = arithmetic(group.facts, group.precision_effective, gpu)
     if peak is None:
         return Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
     if kind is None:
@@ -48,12 +50,12 @@ def _peak_share(group: Group, done: float) -> Figure:
     if limit is None:
         return Figure(value=None, reason=f"{gpu} has no {kind}")
     notes = [f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"]
-    if group.plan.fingerprint and group.plan.fingerprint.position_gmac:
-        notes.append(f"MFU: {group.plan.fingerprint.note}")
+    if group.facts.fingerprint and group.facts.fingerprint.position_gmac:
+        notes.append(f"MFU: {group.facts.fingerprint.note}")
     return Figure(value=done / limit, notes=tuple(notes))
 
 
-def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> str | None:
+def arithmetic(facts: Facts, effective: str | None, gpu_model: str | None) -> str | None:
     """Return the number format: fp32, tf32, fp16, bf16; None if unknown.
 
     :data:`TF32_UNKNOWN` if the GPU has TF32 and the program is not ours and does not report it.
@@ -61,15 +63,15 @@ def arithmetic(plan: RunPlan, effective: str | None, gpu_model: str | None) -> s
     if effective in ("fp16", "bf16", "tf32"):
         return effective
     if effective == "amp":
-        return plan.amp_dtype
+        return facts.amp_dtype
     if effective != "fp32":
         return None
     peak = peak_of(gpu_model)
     if peak is not None and peak.tf32 is None:
         return "fp32"
-    if plan.options.get("tf32"):
+    if facts.options.get("tf32"):
         return "tf32"
-    return "fp32" if plan.impl == "k8sbench" else TF32_UNKNOWN
+    return "fp32" if facts.impl == "k8sbench" else TF32_UNKNOWN
 
 
 def beyond_peak(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.model.plan import Device, RunPlan, case_name, per_step
+from k8sbench.model.fingerprint import Fingerprint
+from k8sbench.model.plan import (
+    Backend,
+    Device,
+    ObservedJob,
+    RunPlan,
+    case_name,
+    per_step,
+    rate_unit,
+)
 from k8sbench.model.spec_values import AmpDtype, Mode, Precision, Preset
 
 UNREAD = "unknown"
@@ -12,13 +21,19 @@ UNREAD = "unknown"
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run's case; None where nothing states it.
+    """Known facts about a run's case; None where nothing states a value.
 
     Comparisons and outputs ask the facts. The plan says how k8sbench runs a job.
     """
 
+    run_id: str
+    """The run's id."""
     benchmark: str
     """Name in the catalog, in the user's file, or of the case."""
+    spec_source: str
+    """``built-in`` or the user's path; empty without a benchmark."""
+    spec_digest: str
+    """SHA-256 of the catalog file's text; empty without one."""
     variant: str
     """Name of the benchmark's program."""
     impl: str
@@ -45,6 +60,26 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the samples, as in a plan; ``unknown`` where nothing states it."""
     unit: str
     """Counted unit per second, as in a plan."""
+    warmup: int
+    """Iterations before the measured window."""
+    fingerprint: Fingerprint | None
+    """Identity of the model; None if the catalog does not state it."""
+    sequence_length: int
+    """Tokens of a sample; 1 where samples are counted."""
+    options: dict[str, str | int | float | bool]
+    """Options of the program that decide its speed."""
+    sync_bn: bool
+    """True if batch norm is synchronised over GPUs."""
+    image: str | None
+    """The container image."""
+    image_reason: str
+    """The reason for this image, or for none."""
+    pool: str
+    """Name of the node pool, or ``imported`` or ``observed``."""
+    backend: Backend
+    """Backend of the run; ``imported`` and ``observed`` of those that nobody planned."""
+    job: ObservedJob | None
+    """The observed job, with who states each fact; None without one."""
     is_packed: bool
     """True if replicas may share a node."""
     is_read: bool
@@ -56,6 +91,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         if self.processes_per_replica is None:
             return None
         return self.replicas * self.processes_per_replica
+
+    @property
+    def rate_unit(self) -> str:
+        """Unit of its throughput: ``samples/s``."""
+        return rate_unit(self.unit)
 
     @property
     def global_batch(self) -> float | None:
@@ -78,7 +118,10 @@ def facts_of(plan: RunPlan) -> Facts:
     is_read = plan.framework != UNREAD
     has_shape = is_read or plan.gpus_per_replica > 0
     return Facts(
+        run_id=plan.run_id,
         benchmark=plan.benchmark,
+        spec_source=plan.spec_source,
+        spec_digest=plan.spec_digest,
         variant=plan.variant,
         impl=plan.impl,
         framework=plan.framework if is_read else None,
@@ -92,9 +135,24 @@ def facts_of(plan: RunPlan) -> Facts:
         mode=plan.mode,
         data=plan.data,
         unit=plan.unit,
+        warmup=plan.window.warmup,
+        fingerprint=plan.fingerprint,
+        sequence_length=plan.sequence_length,
+        options=plan.options,
+        sync_bn=plan.sync_bn,
+        image=plan.image,
+        image_reason=plan.image_reason,
+        pool=plan.pool.name,
+        backend=plan.backend,
+        job=plan.observed,
         is_packed=plan.pack,
         is_read=is_read,
     )
+
+
+def planned_of(plan: RunPlan) -> RunPlan | None:
+    """Return the plan if k8sbench made it; None for the one of an imported or observed run."""
+    return None if plan.backend in {"imported", "observed"} else plan
 
 
 def _device(plan: RunPlan) -> Device | None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.errors import Finding, NotFound, did_you_mean
-from k8sbench.model.facts import Facts, facts_of
+from k8sbench.model.facts import Facts
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
@@ -169,8 +169,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The repeats of one case in one set."""
 
     key: GroupKey
-    plan: RunPlan
-    """Plan of the first counted member."""
+    planned: RunPlan | None
+    """Plan of the first counted member; None if nobody planned it."""
+    facts: Facts
+    """Facts about the case of the first counted member."""
     unit: str
     estimator: str
     members: tuple[Member, ...]
@@ -246,11 +248,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Name of each figure above that is None → why."""
 
     @property
-    def facts(self) -> Facts:
-        """What is known of its case."""
-        return facts_of(self.plan)
-
-    @property
     def row(self) -> GroupRow:
         """The part of the group that a series of sets needs."""
         key = self.key
@@ -263,7 +260,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             framework=key.framework,
             precision=key.precision,
             case=key.case,
-            gpus=self.plan.world_size,
+            gpus=self.facts.world_size or 0,
             gpu_model=key.gpu_model,
             estimator=self.estimator,
             began=self.began[0],
@@ -284,16 +281,16 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
         As planned for runs of k8sbench; nobody planned imported ones. None if none counts.
         """
-        if not self.plan.is_of_others:
+        if self.planned is not None:
             return self.key.window
         if self.iterations is None:
             return None
-        return f"{self.plan.window.warmup}+{'–'.join(map(str, dict.fromkeys(self.iterations)))}"
+        return f"{self.facts.warmup}+{'–'.join(map(str, dict.fromkeys(self.iterations)))}"
 
     @property
     def program(self) -> str | None:
         """Digest of the trainers' sources or of the command; None for imported runs."""
-        return None if self.plan.is_of_others else self.key.program
+        return None if self.planned is None else self.key.program
 
     @property
     def counted(self) -> int:
@@ -339,7 +336,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def smoke(self) -> bool:
         """True if this was a functional test, not a speed measurement."""
-        return self.plan.preset == "smoke"
+        return self.facts.preset == "smoke"
 
     @property
     def on_cpu(self) -> bool:
@@ -351,7 +348,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """Hardware that the runs ran on: of local replicas one machine."""
         facts = self.facts
         machines = None if facts.is_packed else facts.replicas
-        machines = 1 if self.plan.backend == "local" else machines
+        machines = 1 if facts.backend == "local" else machines
         processes = facts.world_size
         if self.on_cpu:
             return Hardware(machines, None, None, processes)

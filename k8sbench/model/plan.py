@@ -244,11 +244,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rate_unit(self) -> str:
-        """Unit of its throughput: ``samples/s``.
-
-        0.5.0 recorded that of an observed job's log as the counted one.
-        """
-        return f"{self.unit.removesuffix('/s')}/s"
+        """Unit of its throughput: ``samples/s``."""
+        return rate_unit(self.unit)
 
     @property
     def world_size(self) -> int:
@@ -279,14 +276,17 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.backend == "kubernetes" and self.replicas > 1 and not self.pack
 
     @property
-    def is_of_others(self) -> bool:
-        """True if k8sbench did not run the program: it has its logs alone."""
-        return self.backend in {"imported", "observed"}
-
-    @property
     def job_name(self) -> str:
         """Name of the job and prefix of its pods: the run id, or the observed job's name."""
         return self.run_id if self.observed is None else self.observed.name
+
+
+def rate_unit(unit: str) -> str:
+    """Return the unit of a throughput: ``samples/s``.
+
+    0.5.0 recorded that of an observed job's log as the counted one.
+    """
+    return f"{unit.removesuffix('/s')}/s"
 
 
 def is_bandwidth(unit: str) -> bool:

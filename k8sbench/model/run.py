@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
-from k8sbench.model.facts import Facts, facts_of
+from k8sbench.model.facts import Facts, facts_of, planned_of
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import LIMITS, RESTARTING, WAIT_TIMEOUT, Moment, Phase, Transition
@@ -131,8 +131,23 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.run_id
 
     @property
+    def planned(self) -> RunPlan | None:
+        """The plan; None of imported logs and observed jobs, which nobody planned."""
+        return planned_of(self.plan)
+
+    @property
+    def set_name(self) -> str:
+        """The set that the run belongs to."""
+        return self.plan.set_name
+
+    @property
+    def repeat(self) -> int:
+        """Its number within its set and case, from 1."""
+        return self.plan.repeat
+
+    @property
     def facts(self) -> Facts:
-        """What is known of its case."""
+        """Known facts about its case."""
         return facts_of(self.plan)
 
     @property
@@ -144,15 +159,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return plan.run_id.rpartition("-")[0]  # an operator of 0.4.0 recorded the uid alone
 
     @property
-    def is_imported(self) -> bool:
-        """True if k8sbench only has the run's logs and never ran it."""
-        return self.plan.backend == "imported"
-
-    @property
     def shown_source(self) -> str:
         """Source in lists and tables: ``imported``, ``observed``, or the store."""
-        is_ours = self.source != "here" or not self.plan.is_of_others
-        return self.source if is_ours else self.plan.backend
+        is_ours = self.source != "here" or self.planned is not None
+        return self.source if is_ours else self.facts.backend
 
     @property
     def case_key(self) -> str:
@@ -310,7 +320,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def training(self) -> str | None:
         """Length of a training by its log, of a program that k8sbench did not run; else None."""
-        return self.measurement.training if self.plan.is_of_others and self.measurement else None
+        return self.measurement.training if self.planned is None and self.measurement else None
 
 
 # -- records of two stores -------------------------------------------------------------------------

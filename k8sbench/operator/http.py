@@ -82,7 +82,7 @@ def runs(store: GroupedStore, query: Mapping[str, str]) -> list[ListedRun] | lis
     if query.get("detail") == "status":
         return [_recorded(store, run) for run in matching]
     groups = StoredGroups(store, lambda _: None)
-    rejected = rejections({run.plan.set_name for run in matching}, groups)
+    rejected = rejections({run.set_name for run in matching}, groups)
     return [with_rejection(document.listed(run), rejected) for run in matching]
 
 
@@ -184,7 +184,7 @@ def artifacts(store: GroupedStore, text: str, *, serves_observed: bool = False) 
 
 
 def _is_observed_log(run: Run, name: str) -> bool:
-    return run.plan.observed is not None and name.startswith(f"{LOGS}/")
+    return run.facts.job is not None and name.startswith(f"{LOGS}/")
 
 
 def artifact(store: GroupedStore, text: str, name: str, *, serves_observed: bool = False) -> Path:

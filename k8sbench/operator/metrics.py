@@ -71,17 +71,17 @@ class Metrics(Collector):
 
     def closed(self, run: Run) -> None:
         """Take in a run that is over."""
-        plan, measured = run.plan, run.measurement
+        facts, measured = run.facts, run.measurement
         with self._lock:
             self._held_at = -HELD_SECONDS
             if run.started_at is not None:
                 waited = run.started_at - run.created_at
-                _put(self._queued, _cut([plan.benchmark]), waited, MOST_BENCHMARKS)
+                _put(self._queued, _cut([facts.benchmark]), waited, MOST_BENCHMARKS)
             if run.phase is Phase.CANCELLED or (run.phase is Phase.SUCCEEDED and measured is None):
                 return
             rate = None if measured is None else measured.rate
             is_valid = measured is not None and measured.verdict == "valid"
-            _put(self._cases, _cut(comparison.labels(plan)), (rate, is_valid), MOST_CASES)
+            _put(self._cases, _cut(comparison.labels(facts)), (rate, is_valid), MOST_CASES)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

@@ -199,13 +199,13 @@ def _condition(
 def _row(group: Group, runs: Sequence[Run], now: float) -> dict[str, Any]:
     ids = {member.run_id for member in group.members}
     of_group = [run for run in runs if run.run_id in ids]
-    plan, spread = group.plan, group.spread
+    facts, spread = group.facts, group.spread
     return _given(
-        framework=plan.framework,
-        variant=plan.variant,
-        case=plan.case,
-        precision=group.precision_effective or plan.precision,
-        batchSize=plan.batch_size,
+        framework=facts.framework,
+        variant=facts.variant,
+        case=facts.case,
+        precision=group.precision_effective or facts.precision,
+        batchSize=facts.batch_size,
         runs=f"{sum(_has_ended(run, now) for run in of_group)}/{len(of_group)}",
         throughput=None if spread is None else round(spread.median, 6),
         unit=group.unit,

@@ -88,6 +88,11 @@ def _key(name: str) -> Callable[[Result], Cell]:
     return cell
 
 
+def _is_pinned(result: Result) -> bool:
+    planned = result.group.planned
+    return planned is not None and planned.node is not None
+
+
 def _fact(name: str) -> Callable[[Result], Cell]:
     def cell(result: Result) -> Cell:
         return Cell(formats.or_absent(getattr(result.group.facts, name)))
@@ -259,7 +264,7 @@ def _full_verdict(result: Result) -> Cell:
     lacking: dict[str, list[str]] = {}
     for title, name in GPU.items():
         if name not in group.gpu:
-            is_imported = group.plan.backend == "imported"
+            is_imported = group.facts.backend == "imported"
             why = IMPORTED if is_imported else group.missing.get(name, "no valid figure")
             lacking.setdefault(why, []).append(title)
     notes = (
@@ -326,8 +331,8 @@ def nearest(result: Result, quantity: str | None = None) -> Deviation | None:
 
 def is_of_case(one: Deviation, result: Result) -> bool:
     """True if a published figure has the row's case and precision."""
-    plan = result.group.plan
-    return (one.case, one.precision) == (result.group.key.case, plan.precision)
+    facts = result.group.facts
+    return (one.case, one.precision) == (result.group.key.case, facts.precision)
 
 
 def as_published(one: Deviation, lang: str = "en") -> str:
@@ -470,7 +475,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     text("case", _fact("case"), stays=True, whole=True),
     text("precision", _short_precision, "table", whole=True),
     text("precision", lambda r: Cell(precision(r.group)), *_NAMED, whole=True),
-    text("node", _key("node"), when=_any(lambda r: r.group.plan.node), stays=True, whole=True),
+    text("node", _key("node"), when=_any(_is_pinned), stays=True, whole=True),
     number("GPUs", _gpus, *_TABLES),
     *(_apart(title, *_NAMED) for title in ("variant", "impl", "batch")),
     *map(_apart, ("set", "preset", "mode", "data", "window", "options", "backend", "pool")),

@@ -143,7 +143,7 @@ def _largest(compared: Comparison, names: Sequence[str], advises: bool) -> str:
         return text
     if len(case.a.values) < 2:
         return f"{text} Repeat both sides: {DECIDES} runs on each decide."
-    if command := group_words.resuming(case.group.plan, DECIDES):
+    if command := group_words.resuming(case.group.planned, DECIDES):
         return f"{text} To decide it: {command}"
     return f"{text} {DECIDES} runs in B decide it."
 

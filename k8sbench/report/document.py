@@ -63,7 +63,7 @@ _OF_GROUP: dict[str, Field] = {
     "window": lambda g: g.window,
     "options": lambda g: g.key.options if g.key.options != "-" else "",
     **_fields_of_part("key", "backend", "pool"),
-    "node": lambda g: g.plan.node,
+    "node": lambda g: g.planned and g.planned.node,
     "device": lambda g: g.device or g.facts.device,
     **_fields_of_part("key", "gpu_model", "image"),
     "program": lambda g: g.program,
@@ -180,7 +180,7 @@ def _missing(group: Group) -> dict[str, str]:
         "training": "the runs do not train to an accuracy, or do not state how long",
         "program": "imported logs: no program",
         "gpu_model": "no GPU was used" if group.on_cpu else unknown,
-        "image": unknown if group.plan.image else group.plan.image_reason,
+        "image": unknown if group.facts.image else group.facts.image_reason,
         **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high"), alone),
@@ -493,7 +493,7 @@ def _built(kind: type[T], run: Run, **given: Any) -> T:
     """Build a view of given values and those on record."""
     values = {
         name: getattr(source, name)
-        for source in (run.history[-1], run.plan, run.facts, run)
+        for source in (run.history[-1], run.facts, run)
         for name in kind.__struct_fields__
         if hasattr(source, name)
     }
@@ -503,13 +503,12 @@ def _built(kind: type[T], run: Run, **given: Any) -> T:
 
 def baseline_info(baseline: Baseline, source: str) -> BaselineInfo:
     """Describe a baseline by its runs."""
-    plans = [run.plan for run in baseline.runs]
     return BaselineInfo(
         name=baseline.name,
         saved_at=baseline.saved_at,
         of=baseline.of,
-        benchmarks=tuple(sorted({plan.benchmark for plan in plans})),
-        sets=tuple(dict.fromkeys(plan.set_name for plan in plans)),
-        runs=len(plans),
+        benchmarks=tuple(sorted({run.facts.benchmark for run in baseline.runs})),
+        sets=tuple(dict.fromkeys(run.set_name for run in baseline.runs)),
+        runs=len(baseline.runs),
         source=source,
     )

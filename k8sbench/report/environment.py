@@ -208,7 +208,7 @@ def lacking(groups: Sequence[Group], *stated: Facts, names: Mapping[str, str]) -
         known = {
             name for facts in stated for name, values in facts.items() if _has_row(values, row)
         }
-        if group.key.image != "-" or group.plan.backend == "local":
+        if group.key.image != "-" or group.facts.backend == "local":
             known.add("container")
         for name in _usual(group):
             is_stated = not known.isdisjoint((name, *EQUAL.get(name, ())))
@@ -233,23 +233,23 @@ def named_version(framework: str, version: object) -> str:
 
 def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
     """Return the facts of a run's environment; None or empty if unknown."""
-    plan, stated = run.plan, measured.environment
+    planned, stated = run.planned, measured.environment
     hosts = {stated.get("node"), *(rank.host for rank in measured.ranks)}
     facts: dict[str, object] = {name: stated.get(name) for name in STATED}
     facts["gpu"] = measured.gpu_model
-    is_local = plan.backend == "local"  # without a container
+    is_local = run.facts.backend == "local"  # without a container
     facts["os"] = stated.get("os" if is_local else "node_os")
     facts["image_os"] = None if is_local else stated.get("os")
     facts["dependencies"] = stated.get("mmcv") and f"mmcv {stated['mmcv']}"
     facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
     facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
     if version := stated.get("framework_version"):
-        facts["framework_version"] = named_version(plan.framework, version)
-    facts["backend"] = None if plan.backend == "imported" else plan.backend
+        facts["framework_version"] = named_version(str(run.facts.framework), version)
+    facts["backend"] = None if run.facts.backend == "imported" else run.facts.backend
     if group.on_cpu:
         facts["transport"] = None  # gloo's, not NCCL's
-    if plan.backend == "kubernetes":
-        kind = kind_of(plan)
-        facts["gpus_per_node"] = None if group.on_cpu else plan.pool.gpus_per_node
+    if planned is not None and planned.backend == "kubernetes":
+        kind = kind_of(planned)
+        facts["gpus_per_node"] = None if group.on_cpu else planned.pool.gpus_per_node
         facts["operator"] = f"{kind.operator.name} ({kind.name}, {kind.api_version})"
     return facts

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from k8sbench.catalog.planning import describe
+from k8sbench.catalog.planning import describe_case
 from k8sbench.measure.group import selection, speedup
 from k8sbench.measure.group.known import KnownGroups, singles
 from k8sbench.measure.group.selection import Find
 from k8sbench.model import arithmetic
 from k8sbench.model.errors import Finding, NotFound
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, Result
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plain_text import ABSENT, clean, counted, significant
@@ -102,7 +103,7 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
         state = "valid"
         figure += f" by {measurement.estimator}"
     yield 0, f"{run.run_id}: {figure}, {state}"
-    yield 1, _title(run.plan, group)
+    yield 1, _title(run.facts, run.planned, group)
     if measurement is not None:
         # Measurements of earlier versions do not say how many lines there were, nor which count.
         read = measurement.training_lines
@@ -116,9 +117,9 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
         yield from _mfu(measurement, group, member.rate)
         if measurement.accuracy is not None:
             yield from _training(measurement)
-    if run.plan.observed is not None and run.plan.observed.sources:
+    if run.facts.job is not None and run.facts.job.sources:
         yield 0, "Sources"
-        for name, source in run.plan.observed.sources.items():
+        for name, source in run.facts.job.sources.items():
             yield 1, f"{name.replace('_', ' ')}: {source}"
     yield 0, "Reasons" if member.reasons else "Reasons: none"
     yield from _reasons(member.reasons)
@@ -131,7 +132,7 @@ def of_group(result: Result) -> Iterator[Row]:
     figure = group_words.run_rate(median, None, group.unit)
     by = "" if spread is None else f" by {group.estimator}"
     yield 0, f"{group.key.id}: {figure}{by}, {group.state}"
-    yield 1, _title(group.plan, group)
+    yield 1, _title(group.facts, group.planned, group)
     yield 0, "Runs"
     for member in group.members:
         figure = group_words.run_rate(member.rate, member.unverified, group.unit)
@@ -185,7 +186,7 @@ def _mfu(found: Measurement, group: Group, rate: float | None) -> Iterator[Row]:
     else:
         assert speed.value is not None
         yield 0, f"MFU: {100 * share.value:.4g} %, {speed.value:.4g} TFLOP/s per GPU"
-        model = group.plan.fingerprint
+        model = group.facts.fingerprint
         yield from ((1, note) for note in share.notes)
         yield 1, f"model: {model.model}" if model else "model: unknown"
     yield from ((1, words) for words in _by_program(found))
@@ -203,8 +204,8 @@ def _shown(figure: float | None) -> str:
     return ABSENT if figure is None else formats.rate(figure)
 
 
-def _title(plan: RunPlan, group: Group) -> str:
-    return f"{describe(plan)}; set {group.key.set_name}, group {group.key.id}"
+def _title(facts: Facts, planned: RunPlan | None, group: Group) -> str:
+    return f"{describe_case(facts, planned)}; set {group.key.set_name}, group {group.key.id}"
 
 
 def _stated(measurement: Measurement, *names: str) -> Iterator[Row]:

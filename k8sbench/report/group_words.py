@@ -64,7 +64,7 @@ def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
 
 def without_training(group: Group) -> str:
     """Tell why a group states nothing of a training to an accuracy."""
-    if group.plan.backend == "imported":
+    if group.facts.backend == "imported":
         return IMPORTED
     if group.facts.mode == "train":
         return "no valid figure"
@@ -130,9 +130,9 @@ def marks(group: Group) -> tuple[str, ...]:
         found.append(f"mode {group.facts.mode}")
     if group.key.data == "synthetic-host":
         found.append(f"data {group.key.data}")
-    found += option_words(group.plan.options)
+    found += option_words(group.facts.options)
     # In half precision it decides half of the speed, and programs have either one as their default.
-    is_layout_open = group.facts.precision == "amp" and "channels-last" not in group.plan.options
+    is_layout_open = group.facts.precision == "amp" and "channels-last" not in group.facts.options
     if group.layout is not None and is_layout_open and not group.smoke:
         found.append(f"{group.layout}: memory layout of the images")
     if group.spread is not None and group.ids("reject"):
@@ -301,12 +301,12 @@ def names(
 # -- commands that repeat a row -------------------------------------------------------------------
 
 
-def command(plan: RunPlan, repeats: int = 1) -> str:
+def command(plan: RunPlan | None, repeats: int = 1) -> str:
     """Write the command, for a cluster or machine of the same kind.
 
     Empty for imported logs, which did not run here.
     """
-    if plan.is_of_others:
+    if plan is None:
         return ""
     is_cluster = plan.backend == "kubernetes"
     options: dict[str, object] = {
@@ -343,13 +343,15 @@ def command(plan: RunPlan, repeats: int = 1) -> str:
     return shlex.join(words)
 
 
-def resuming(plan: RunPlan, repeats: int = 1) -> str:
+def resuming(plan: RunPlan | None, repeats: int = 1) -> str:
     """Write the command that resumes the case in its set.
 
     Empty for imported logs.
     """
+    if plan is None:
+        return ""
     text = command(plan, repeats)
-    return text and shlex.join([*shlex.split(text), "--resume", plan.set_name])
+    return shlex.join([*shlex.split(text), "--resume", plan.set_name])
 
 
 def _length(plan: RunPlan) -> dict[str, object]:

@@ -444,7 +444,7 @@ def _row(
         "reasons": reasons,
         "judgements": list(map(phrase, group.judgements)),
         "environment": environment,
-        "command": group_words.command(group.plan, len(group.members)),
+        "command": group_words.command(group.planned, len(group.members)),
         "runs": [
             {
                 "id": member.run_id,
@@ -487,7 +487,7 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
     measured: Measurement | None = None if history is None else history.measured
-    plan, key = group.plan, group.key
+    key = group.key
     own = ("impl", "variant", "backend", "pool", "image", "data", "training")
     found: dict[str, object] = {
         "set": key.set_name,
@@ -497,7 +497,7 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
         "data digest": key.data_digest,
         "start weights": group.training and group.training.weights,
         "weights' digest": key.weights_digest,
-        "measured window" if plan.is_of_others else "planned window": group.window,
+        "measured window" if group.planned is None else "planned window": group.window,
         "estimator": group.estimator,
         # A table with these has no room for what it is about.
         **columns.gpu_figures(group),

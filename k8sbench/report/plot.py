@@ -169,7 +169,7 @@ def scaling(results: Sequence[Result], lang: str = "en") -> list[LineChart]:
 
 
 def _gpus(result: Result) -> int:
-    return result.group.plan.world_size
+    return result.group.facts.world_size or 0
 
 
 def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineChart:

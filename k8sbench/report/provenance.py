@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.model.facts import Facts as CaseFacts
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT
-from k8sbench.model.plan import RunPlan
 from k8sbench.report import environment, formats, parameters
 from k8sbench.report.environment import Facts
 from k8sbench.report.published_rows import place_of
@@ -73,7 +73,7 @@ class Provenance(ReportRows):
         read = [group for group in self.groups if self.names[group.key.id] in counted]
         found = environment.lacking(read or self.groups, logs, file, names=self.names)
         for group in self.groups:
-            if group.plan.is_of_others:
+            if group.planned is None:
                 row = self.names[group.key.id]
                 found.setdefault("data_used", {})[row] = not self._states_data(group)
                 found.setdefault("program_version", {})[row] = not self._states_version(group)
@@ -146,21 +146,21 @@ class Provenance(ReportRows):
 
     def program(self, group: Group) -> tuple[str, ...]:
         """Return benchmark, image and program of a row."""
-        plan = group.plan
-        benchmark = f"{plan.benchmark} {plan.framework} {plan.variant}"
+        facts = group.facts
+        benchmark = f"{facts.benchmark} {facts.framework} {facts.variant}"
         return benchmark, self._image(group), self._program(group)
 
     def _image(self, group: Group) -> str:
         if group.key.image != "-":
             return group.key.image
-        if group.plan.backend == "local":
+        if group.facts.backend == "local":
             return ABSENT
         return self.given(group).get("container", self.say("unknown"))
 
     def _program(self, group: Group) -> str:
         """Write which program ran: of imported logs only what they or the user state."""
-        plan = group.plan
-        if plan.is_of_others:
+        plan = group.planned
+        if plan is None:
             stated = {_stated_program(one) for _, _, one in self.counted([group])}
             given = self.given(group).get("program", "")
             # The log's name of a program that the file names adds nothing but its version.
@@ -168,7 +168,7 @@ class Provenance(ReportRows):
             return ", ".join(filter(None, (given, *sorted(parts)))) or self.say("foreign")
         if plan.impl == "k8sbench" and plan.trainers_digest:
             return self.say("trainer", digest=plan.trainers_digest[:12])
-        variant = self.variant(plan)
+        variant = self.variant(group.facts)
         if plan.impl == "upstream" and variant and variant.upstream:
             program = variant.upstream
             return self.say("upstream", repository=program.repository, commit=program.commit[:12])
@@ -176,8 +176,8 @@ class Provenance(ReportRows):
 
     def data(self, group: Group) -> tuple[str, ...]:
         """Return program, used data and published data of a row."""
-        program = f"{group.plan.benchmark} {group.facts.framework}"
-        return program, self._used_data(group), self._published_data(group.plan)
+        program = f"{group.facts.benchmark} {group.facts.framework}"
+        return program, self._used_data(group), self._published_data(group.facts)
 
     def _used_data(self, group: Group) -> str:
         for member in group.members:
@@ -192,8 +192,8 @@ class Provenance(ReportRows):
         logged = self.logged_data(group) if group.facts.data == "real" else None
         return "; ".join(filter(None, (used, logged)))
 
-    def _published_data(self, plan: RunPlan) -> str:
-        variant = self.variant(plan)
+    def _published_data(self, facts: CaseFacts) -> str:
+        variant = self.variant(facts)
         if variant is None or variant.data_set is None:
             return ABSENT
         data = variant.data_set

@@ -75,10 +75,10 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
     programs = {(group.key.benchmark, group.key.framework) for group in groups}
 
     def name(group: Group) -> str:
-        plan = group.plan
+        facts = group.facts
         kind = "cpu" if group.on_cpu else "gpu"
-        own = f"{kind}{plan.world_size}_{plan.precision}_bs{plan.batch_size}"
-        return own if len(programs) == 1 else f"{plan.benchmark}_{plan.framework}/{own}"
+        own = f"{kind}{facts.world_size}_{facts.precision}_bs{facts.batch_size}"
+        return own if len(programs) == 1 else f"{facts.benchmark}_{facts.framework}/{own}"
 
     found = group_words.names(groups, name, _in_path)
     return {group: text.replace(" ", "_") for group, text in found.items()}
@@ -92,7 +92,7 @@ def _in_path(word: str) -> str:
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:
     """Return paths of a run's logs, by each replica's first rank."""
     folder = name if len(group.members) == 1 else f"{name}/run{member.repeat}"
-    step = 1 if group.plan.is_of_others else group.plan.processes_per_replica
+    step = 1 if group.planned is None else group.planned.processes_per_replica
     return [f"logs/{folder}/rank{place * step}.log" for place in range(number)]
 
 
@@ -138,6 +138,6 @@ def commands(results: Sequence[Result]) -> str:
     lines = [
         f"# {row_names[result.group.key.id]}\n{command}\n"
         for result in results
-        if (command := group_words.command(result.group.plan, len(result.group.members)))
+        if (command := group_words.command(result.group.planned, len(result.group.members)))
     ]
     return "\n".join(["#!/bin/sh\nset -e\n", *lines]) if lines else ""

@@ -172,7 +172,7 @@ class PublishedRows(ReportRows):
 
     def _stated_speedup(self, result: Result, one: Deviation) -> float | None:
         """Return the speedup that a source prints; None if it prints none."""
-        variant = self.variant(result.group.plan)
+        variant = self.variant(result.group.facts)
         mine = (one.source, one.case, one.precision, one.batch_size)
         figures = variant.published if variant else ()
         stated = (

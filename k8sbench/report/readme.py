@@ -134,8 +134,8 @@ class _Rows(ReportRows):
 
     def _window(self, group: Group) -> str | None:
         """Write what was measured; the plan only of runs that k8sbench planned."""
-        window = group.plan.window
-        training = group.plan.training
+        planned = group.planned
+        training = None if planned is None else planned.training
         say = functools.partial(self.say, names="{names}")
         measured = [one for _, _, one in self.counted([group]) if one.window is not None]
         windows = [one.window for one in measured if one.window is not None]
@@ -162,10 +162,12 @@ class _Rows(ReportRows):
             if len(every) == 1 and (distance := every.pop()) is not None:
                 parts[-1] += self.say("evaluated_every", iterations=distance)
             parts[-1] += self._in_epochs(group, windows[-1].last_iteration)
-        elif training is None and not group.plan.is_of_others:
+        elif training is None and planned is not None:
+            window = planned.window
             parts.append(say("window", iterations=window.iterations, warmup=window.warmup))
         if training is not None:
-            parts.append(say("training", length=in_words(training), warmup=window.warmup))
+            length = in_words(training)
+            parts.append(say("training", length=length, warmup=group.facts.warmup))
         return " ".join(parts) or None
 
     def _warmup(self, measured: list[Measurement], windows: list[MeasuredWindow]) -> str:
@@ -178,7 +180,7 @@ class _Rows(ReportRows):
 
     def _in_epochs(self, group: Group, iterations: int) -> str:
         """Write how many epochs iterations are, where the log states the data; else nothing."""
-        variant = self.variant(group.plan)
+        variant = self.variant(group.facts)
         known = variant and variant.data_set
         if not known or not known.samples or not self.reads_published_data(group):
             return ""
@@ -267,7 +269,7 @@ class _Rows(ReportRows):
 
     def targets(self) -> list[str]:
         """Write the targets of imported trainings, with their sources."""
-        trained = [group for group in self.groups if group.accuracy and group.plan.is_of_others]
+        trained = [group for group in self.groups if group.accuracy and group.planned is None]
         found = []
         for name in dict.fromkeys(group.key.benchmark for group in trained):
             spec = self.made.specs.get(name)

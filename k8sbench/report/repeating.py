@@ -97,7 +97,7 @@ def published_programs(
     unknown = []
     for result in results:
         key = result.group.key
-        if not result.group.plan.is_of_others:
+        if result.group.planned is not None:
             continue
         spec = specs.get(key.benchmark)
         variant = spec.variant(key.framework, key.variant) if spec else None
@@ -205,7 +205,7 @@ def _not_run(variant: Variant, results: Sequence[Result]) -> list[tuple[Result, 
             continue
         shape = {"replicas": replicas, "processes_per_replica": processes}
         group = alike[-1].group
-        group = msgspec.structs.replace(group, plan=msgspec.structs.replace(group.plan, **shape))
+        group = msgspec.structs.replace(group, facts=msgspec.structs.replace(group.facts, **shape))
         row = msgspec.structs.replace(alike[-1], group=group)
         known = found.get((*like, figure.case))
         if known is None or known[1].throughput is None:
@@ -274,18 +274,20 @@ def _added(upstream: Upstream, result: Result, words: Sequence[str]) -> list[str
 
 def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
     """Return the words of a row's launch command; none if the program has no such precision."""
-    plan, window = result.group.plan, variant.window
-    if plan.precision not in upstream.command:
+    facts, window = result.group.facts, variant.window
+    batch, processes = facts.batch_size, facts.processes_per_replica
+    if facts.precision not in upstream.command or batch is None or processes is None:
         return []
+    world_size = facts.replicas * processes
     mode = _mode(upstream, result)
-    gpus: Literal["one_gpu", "many_gpus"] = "one_gpu" if plan.world_size == 1 else "many_gpus"
+    gpus: Literal["one_gpu", "many_gpus"] = "one_gpu" if world_size == 1 else "many_gpus"
     interval = window.log_interval[gpus]
-    is_alone = plan.replicas == 1
+    is_alone = facts.replicas == 1
     values = upstream.values(
         placeholders(
-            plan.precision,
-            plan.batch_size,
-            (plan.replicas, plan.processes_per_replica),
+            facts.precision,
+            batch,
+            (facts.replicas, processes),
             (window.warmup, window.iterations, interval),
             hosts="127.0.0.1" if is_alone else "$HOSTS",
             host="127.0.0.1" if is_alone else "$HOST",
@@ -296,7 +298,7 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
     fill = functools.partial(filled, values=values)
     words = [
         *(f"{name}={fill(text)}" for name, text in upstream.env.items()),
-        *map(fill, upstream.words(plan.precision, world_size=plan.world_size, mode=mode)),
+        *map(fill, upstream.words(facts.precision, world_size=world_size, mode=mode)),
     ]
     known = ONE_NODE if is_alone else {}
     return [

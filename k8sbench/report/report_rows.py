@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from k8sbench.catalog.spec import Variant
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.report import group_words, publication, tables, words
 from k8sbench.report.publication import Publication
@@ -60,7 +60,7 @@ class ReportRows:
 
     def logged_data(self, group: Group) -> str | None:
         """Write which data the log states by MD5, number or name; None if it states none."""
-        variant = self.variant(group.plan)
+        variant = self.variant(group.facts)
         known = variant and variant.data_set
         stated = [one.environment for _, _, one in self.counted([group])]
         if group.data_md5 is not None:
@@ -80,7 +80,7 @@ class ReportRows:
         if len(names) != 1:
             return None
         name = str(names.pop())
-        variant = self.variant(group.plan)
+        variant = self.variant(group.facts)
         known = variant and variant.data_set
         if known is None or known.name.split()[0].lower() not in name.lower():
             return self.say("data_of_name", logged=name)
@@ -88,7 +88,7 @@ class ReportRows:
 
     def reads_published_data(self, group: Group) -> bool:
         """True if log or user name the data set of the published figures."""
-        variant = self.variant(group.plan)
+        variant = self.variant(group.facts)
         known = variant and variant.data_set
         if known is None or group.facts.data not in {"real", "unknown"}:
             return False
@@ -113,10 +113,10 @@ class ReportRows:
         """Return the facts that the user's file states of a row."""
         return self.made.given.facts_for(group.key.set_name, self.names[group.key.id])
 
-    def variant(self, plan: RunPlan) -> Variant | None:
-        """Return the catalog's variant of a plan; None if it has none."""
-        spec = self.made.specs.get(plan.benchmark)
-        return spec.variant(plan.framework, plan.variant) if spec else None
+    def variant(self, facts: Facts) -> Variant | None:
+        """Return the catalog's variant of a case; None if it has none."""
+        spec = self.made.specs.get(facts.benchmark)
+        return spec.variant(facts.framework, facts.variant) if spec else None
 
     def dates(self, groups: Sequence[Group]) -> str:
         """Write the days of runs; logs without dates have none."""

@@ -38,8 +38,8 @@ class Rows(msgspec.Struct, frozen=True):
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the GPU counts with a line in a table of these precisions."""
-        plans = (r.group.plan for r in self.results)
-        return sorted({*self.gpus, *(p.world_size for p in plans if p.precision in precisions)})
+        cases = [r.group.facts for r in self.results if r.group.facts.precision in precisions]
+        return sorted({*self.gpus, *(one.world_size for one in cases if one.world_size)})
 
     def find(self, gpus: int, precision: str, *, trained: bool = False) -> Result | None:
         """Return the row of a cell: the newest with a figure.
@@ -56,8 +56,8 @@ class Rows(msgspec.Struct, frozen=True):
 
     def batch(self, precision: str) -> str:
         """Return the batch per GPU of the rows; without rows the published one."""
-        plans = (r.group.plan for r in self.results)
-        some = {str(plan.batch_size) for plan in plans if plan.precision == precision}
+        cases = (r.group.facts for r in self.results)
+        some = {str(one.batch_size) for one in cases if one.precision == precision}
         return "/".join(sorted(some, key=int)) or _BATCHES[precision]
 
 
@@ -116,11 +116,11 @@ def _apart(results: Sequence[Result], title: str) -> list[tuple[tuple[str, ...],
 
 def _cell_of(row: Result) -> tuple[object, ...]:
     """Return what decides the cell of a row in the tables of its program."""
-    plan, key = row.group.plan, row.group.key
+    facts, key = row.group.facts, row.group.key
     has_own = (key.benchmark, key.framework) not in _REPORTS
     # The tables of an own benchmark are of one batch each.
-    batch = plan.batch_size if has_own else None
-    return plan.world_size, plan.precision, trains(row), batch
+    batch = facts.batch_size if has_own else None
+    return facts.world_size, facts.precision, trains(row), batch
 
 
 def left_out(results: Sequence[Result]) -> list[str]:
@@ -209,7 +209,7 @@ def _time(rows: Rows, gpus: int, precision: str) -> str:
 def _read_plan(name: str) -> ReportCell:
     def cell(rows: Rows, gpus: int, precision: str) -> str:
         result = rows.find(gpus, precision)
-        return NONE if result is None else str(getattr(result.group.plan, name))
+        return NONE if result is None else str(getattr(result.group.facts, name))
 
     return cell
 
@@ -290,7 +290,7 @@ def _dlperf(unit: str, *identity: str) -> Form:
 
 def _beside_pytorch(rows: Rows) -> list[Table]:
     """Build the table of Paddle and PyTorch, headed by PyTorch's image."""
-    images = {result.group.plan.image for result in rows.beside}
+    images = {result.group.facts.image for result in rows.beside}
     image = images.pop() if len(images) == 1 else None
     columns: dict[str, ReportCell] = {
         "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
@@ -304,8 +304,8 @@ def _own_benchmark(rows: Rows) -> list[Table]:
     """Build AI-Rank's tables for each batch, without columns that no row of them fills."""
     by_case: dict[tuple[bool, int | float], list[Result]] = {}
     for result in rows.results:
-        plan = result.group.plan
-        by_case.setdefault((plan.precision == "amp", plan.batch_size), []).append(result)
+        facts = result.group.facts
+        by_case.setdefault((facts.precision == "amp", facts.batch_size or 0), []).append(result)
     made = []
     for (_, batch), some in sorted(by_case.items(), key=lambda of: of[0]):
         for table in _AI_RANK(msgspec.structs.replace(rows, results=some)):

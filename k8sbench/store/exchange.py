@@ -247,7 +247,7 @@ def _whole(folder: RunFolder) -> Run | None:
     """Read a run for a move; None if damaged or not ended."""
     with contextlib.suppress(BenchError):
         run = folder.run()
-        checked_set_name(run.plan.set_name)
+        checked_set_name(run.set_name)
         if run.phase.final:
             return run
     return None

@@ -148,7 +148,7 @@ def _note_outcome(done: ImportedLogs) -> int:
     _note_possible(done.recognised)
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     replaced = f"; {counted(len(done.replaced), 'earlier run', ('was', 'were'))} replaced"
-    sets = few(sorted({run.plan.set_name for run in (*done.added, *done.there)}))
+    sets = few(sorted({run.set_name for run in (*done.added, *done.there)}))
     output.note(
         f"{counted(len(done.added), 'run')} imported into set {sets}"
         f"{replaced if done.replaced else ''}{here if done.there else ''}."

@@ -77,7 +77,7 @@ class Progress:
         if self._sweep is not None:
             self._sweep.began(run, self._clock())
         self.plan(run.plan)
-        self.note(f"run {run.run_id} (set {run.plan.set_name}, repeat {run.plan.repeat})")
+        self.note(f"run {run.run_id} (set {run.set_name}, repeat {run.repeat})")
         live = self._followed(run)
         if len(run.history) > 1:  # it is resumed
             self._print(live, _with_cause(live.phase, live.state.cause))
@@ -253,7 +253,7 @@ class LogLines(Progress):
 
     def planned(self, run: Run) -> None:
         """Log which run is followed from now on."""
-        where = f"set {run.plan.set_name}, repeat {run.plan.repeat}"
+        where = f"set {run.set_name}, repeat {run.repeat}"
         self._print(self._followed(run), f"{run.phase}: {describe(run.plan)} ({where})")
 
     def on_event(self, run: Run, event: JobEvent) -> None:

@@ -26,8 +26,8 @@ from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
 from k8sbench.measure.group.t_test import ALPHA, Estimate
 from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, GroupRow
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline
 from k8sbench.model.series import Expected, Judged, Line
 
@@ -343,11 +343,11 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """True if the difference is statistically significant."""
 
 
-def labels(plan: RunPlan) -> tuple[str, ...]:
+def labels(facts: Facts) -> tuple[str, ...]:
     """Return the user-chosen names that make throughputs comparable over time."""
     return (
-        *(plan.benchmark, plan.variant, plan.framework, plan.precision, plan.case),
-        *(plan.preset, plan.pool.name),
+        *(facts.benchmark, facts.variant, str(facts.framework), str(facts.precision)),
+        *(str(facts.case), facts.preset, facts.pool),
     )
 
 
@@ -357,7 +357,7 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     Sets with active runs are left out, and the baseline's own: they are no news.
     """
     ours = sides.of_baseline(kept)
-    own = {run.plan.set_name for run in ours.runs.values()}
+    own = {run.set_name for run in ours.runs.values()}
     by_line: dict[Line, GroupRow] = {}
     for row in sorted(known.rows, key=lambda row: row.ended):
         if row.median is not None and not row.in_progress and row.set_name not in own:
@@ -371,5 +371,5 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     for case in _compared(ours, side, None, FLOOR, known).cases:
         if case.ratio is not None:
             is_separated = case.finding in ("faster", "slower")
-            held[labels(case.group.plan)] = Held(ratio=case.ratio, is_separated=is_separated)
+            held[labels(case.group.facts)] = Held(ratio=case.ratio, is_separated=is_separated)
     return held

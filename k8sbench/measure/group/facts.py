@@ -97,7 +97,7 @@ def _images(before: Sequence[Run], after: Sequence[Run]) -> Iterator[Change]:
     known = all(run.image_digest for run in (*before, *after))
     read = _digest if known else _image
     yield from _reported("image", "image", read, before, after)
-    if any(run.plan.trainers_digest for run in (*before, *after)):
+    if any(run.planned and run.planned.trainers_digest for run in (*before, *after)):
         yield from _reported("image", "program", lambda run: run.group_key.program, before, after)
     for name in ("data_digest", "weights_digest"):
         yield from _reported("plan", name, partial(_read_key, name), before, after)
@@ -108,7 +108,7 @@ def _digest(run: Run) -> str | None:
 
 
 def _image(run: Run) -> str | None:
-    return run.plan.image
+    return run.facts.image
 
 
 def _read_key(name: str, run: Run) -> str | None:
@@ -127,7 +127,7 @@ def _plans(before: Sequence[Run], after: Sequence[Run]) -> Iterator[Change]:
 
 def _plan(run: Run) -> dict[str, Any]:
     values = {name: msgspec.json.decode(text) for name, text in case_values(run.plan).items()}
-    return values | {"options": dict(run.plan.options)}
+    return values | {"options": dict(run.facts.options)}
 
 
 def _parts(a: Any, b: Any) -> Iterator[tuple[str, str | None, str | None]]:

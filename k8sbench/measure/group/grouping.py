@@ -22,6 +22,7 @@ from k8sbench.measure.group.rejections import Candidate, reported, unique
 from k8sbench.model import verdict
 from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
+from k8sbench.model.facts import Facts
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
     IMPORTED,
@@ -43,7 +44,6 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import share
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 
 EFFICIENCY_LIMIT = 1.05
@@ -105,7 +105,7 @@ def _by_gpu_model(candidates: list[Candidate]) -> list[list[Candidate]]:
     by_model: dict[str | None, list[Candidate]] = {}
     for candidate in candidates:
         by_model.setdefault(candidate.gpu_model, []).append(candidate)
-    is_divided = candidates[0].run.plan.is_of_others and len(by_model.keys() - {None}) > 1
+    is_divided = candidates[0].run.planned is None and len(by_model.keys() - {None}) > 1
     return [*by_model.values()] if is_divided else [candidates]
 
 
@@ -127,7 +127,7 @@ def _group(
     missing: dict[str, str] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
-    parameters, gmac = _model(first.run.plan, measured, missing)
+    parameters, gmac = _model(first.run.facts, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
     seconds, reached = _time_to_train(counted, measured, missing)
     own = [dates[c.run.run_id] for c in candidates if c.run.run_id in dates]
@@ -137,7 +137,8 @@ def _group(
     began = own or of_others
     return Group(
         key=_key(planned, measured, effective),
-        plan=first.run.plan,
+        planned=first.run.planned,
+        facts=first.run.facts,
         unit=_unit(first),
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
@@ -264,9 +265,9 @@ def _began(run: Run) -> float | None:
     imported run it is the first known of its window's start, the time at which the first line was
     received, and the log's own words; None without dates.
     """
-    if run.plan.observed is not None:
+    if run.facts.job is not None:
         return run.started_at or run.created_at
-    if not run.is_imported:
+    if run.planned is not None:
         return run.created_at
     if (measured := run.measurement) is None:
         return None
@@ -281,7 +282,7 @@ def _member(candidate: Candidate, estimator: str) -> Member:
     member = Member(
         run_id=run.run_id,
         object_name=run.object_name,
-        repeat=run.plan.repeat,
+        repeat=run.repeat,
         created_at=run.created_at,
         queued_s=run.queued_s(),
         rate=candidate.rates.get(estimator),
@@ -302,11 +303,11 @@ _GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
 
 
 def _model(
-    plan: RunPlan, measured: Sequence[Candidate], missing: dict[str, str]
+    facts: Facts, measured: Sequence[Candidate], missing: dict[str, str]
 ) -> tuple[int | None, float | None]:
     """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
     counts = {c.measurement.parameters for c in measured if c.measurement.parameters is not None}
-    known = plan.fingerprint
+    known = facts.fingerprint
     parameters = max(counts) if counts else known.parameters if known else None
     if len(counts) > 1:
         missing["parameters"] = "the runs report different numbers of parameters"
@@ -315,7 +316,7 @@ def _model(
         missing["parameters"] = "neither the runs nor the catalog say how many"
     if known is None:
         missing["gmac"] = "the catalog has no fingerprint of the model"
-        if plan.observed is not None:
+        if facts.job is not None:
             missing["gmac"] += "; observe with --benchmark FILE, which has one"
     elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
         missing["gmac"] = (
@@ -323,7 +324,7 @@ def _model(
             f" {known.parameters:,}"
         )
     else:
-        return parameters, known.at(plan.sequence_length).gmac
+        return parameters, known.at(facts.sequence_length).gmac
     return parameters, None
 
 
@@ -393,7 +394,7 @@ def _unit(candidate: Candidate) -> str:
     """The unit of its rates: as its log states it, else its plan."""
     measurement = candidate.run.measurement
     figures = measurement and (measurement.throughput or measurement.unverified)
-    return figures.unit if figures else candidate.run.plan.rate_unit
+    return figures.unit if figures else candidate.run.facts.rate_unit
 
 
 def _accuracy(
@@ -458,7 +459,7 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
 def _no_target(counted: Sequence[Candidate]) -> str:
     """Tell the target that no run reached, and which times the logs themselves state."""
     targets = sorted({c.measurement.target for c in counted if c.measurement.target is not None})
-    whose = "the catalog's" if counted[0].run.plan.is_of_others else "its target of"
+    whose = "the catalog's" if counted[0].run.planned is None else "its target of"
     text = f"no run reached {whose} {' or '.join(f'{target:g}' for target in targets)} %"
     stated = {reported(c.measurement.environment, OWN_TIME_TO_TRAIN): None for c in counted}
     times = [f"{time} s" for time in stated if time is not None]
@@ -493,7 +494,7 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
     if any(c.run.facts.device == "cpu" for c in candidates):
         missing["gpu_hours"] = "no GPU was used"
         return None
-    if any(c.run.is_imported for c in candidates):
+    if any(c.run.facts.backend == "imported" for c in candidates):
         missing["gpu_hours"] = IMPORTED
         return None
     ended = [c.run for c in candidates if c.run.ended_at is not None]
@@ -543,7 +544,7 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
             on_cpu = counted[0].run.facts.device == "cpu"
             otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
             missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
-            if counted[0].run.is_imported and not on_cpu:
+            if counted[0].run.facts.backend == "imported" and not on_cpu:
                 missing[name] = IMPORTED
     return figures
 

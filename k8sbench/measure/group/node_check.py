@@ -197,7 +197,7 @@ def figures(
 
 def _figures(node: str, groups: Sequence[Group], runs: Sequence[Run]) -> NodeFigures:
     groups = [group for group in groups if group.key.node == node]
-    runs = [run for run in runs if run.plan.node == node]
+    runs = [run for run in runs if run.planned is not None and run.planned.node == node]
     group = next((candidate for candidate in groups if candidate.spread is not None), None)
     measured = [run.measurement for run in runs if run.measurement is not None]
     spread = group and group.spread

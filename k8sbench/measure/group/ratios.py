@@ -38,7 +38,7 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
 
     Of runs that train to an accuracy also those of the time and of the accuracy.
     """
-    variant = spec.variant(group.plan.framework, group.plan.variant)
+    variant = spec.variant(group.facts.framework, group.facts.variant)
     if variant is None:
         return ()
     found = [
@@ -58,8 +58,8 @@ def deviations_of(group: Group, spec: BenchmarkSpec) -> tuple[Deviation, ...]:
 
 def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, dict[int, float]]:
     """Map source → GPUs → speedup by the published throughputs of the group's program and batch."""
-    plan = group.plan
-    variant = None if spec is None else spec.variant(plan.framework, plan.variant)
+    facts = group.facts
+    variant = None if spec is None else spec.variant(facts.framework, facts.variant)
     alike = [
         (
             math.prod(parse_case(one.case)),
@@ -67,7 +67,7 @@ def published_speedups(group: Group, spec: BenchmarkSpec | None) -> dict[str, di
             (one.source, one.gpu_model),
         )
         for one in (variant.published if variant is not None else ())
-        if (one.precision, one.batch_size) == (plan.precision, plan.batch_size)
+        if (one.precision, one.batch_size) == (facts.precision, facts.batch_size)
     ]
     alone = {key: rate for gpus, rate, key in alike if gpus == 1}
     speedups: dict[str, dict[int, float]] = {}
@@ -141,7 +141,8 @@ def _unlike_trained(
     is_real = data_source(group.facts.data) == "real" or _is_published_data(group, variant)
     if not is_real or figure.data != "real":
         unlike.append("data")
-    planned, recipe = group.plan.training, variant.train
+    recipe = variant.train
+    planned = None if group.planned is None else group.planned.training
     weights = group.training and group.training.weights
     if (
         planned is not None
@@ -173,7 +174,7 @@ def _deviation(
         notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
         notes.append(_logged_data(group) if data == "unknown" else f"data {data}")
-    notes += option_words(group.plan.options)
+    notes += option_words(group.facts.options)
     if figure.aggregate == "mean":
         notes.append("published mean of runs, here the median")
     if figure.corrected is not None:
@@ -209,26 +210,26 @@ def _deviation(
 
 
 def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
-    plan = group.plan
+    facts = group.facts
     unlike = ["smoke"] if group.smoke else []
     if group.spread is None or group.state == "unsteady":
         unlike.append("no-figure")
     theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
-    ours = arithmetic(plan, group.precision_effective, group.key.gpu_model)
+    ours = arithmetic(facts, group.precision_effective, group.key.gpu_model)
     # Of a GPU that is not known, or has no data sheet, the GPU differs and not the precision.
     is_open = ours == TF32_UNKNOWN and peak_of(group.key.gpu_model) is None
     same = {
-        "case": f"{plan.replicas}x{plan.processes_per_replica}" == figure.case,
-        "precision": plan.precision == figure.precision
+        "case": f"{facts.replicas}x{facts.processes_per_replica}" == figure.case,
+        "precision": facts.precision == figure.precision
         and (group.spread is None or theirs == ours or (theirs == "fp32" and is_open)),
-        "batch_size": plan.batch_size == figure.batch_size,
+        "batch_size": facts.batch_size == figure.batch_size,
         # Where nothing was measured there is nothing that could differ in more than its plan.
         "gpu_model": group.spread is None
         or (not group.on_cpu and plain_name(group.key.gpu_model) == plain_name(figure.gpu_model)),
     }
     unlike += [IDS.get(name, name) for name in fields_for("published") if not same[name]]
     default = variant.args.get(SEQUENCE_LENGTH)
-    if plan.options.get(SEQUENCE_LENGTH, default) != default:
+    if facts.options.get(SEQUENCE_LENGTH, default) != default:
         unlike.append("settings")
     if group.spread is not None and figure.estimator not in group.by_estimator:
         # "unknown" is never among them: an estimator that is not stated cannot match.
@@ -267,7 +268,7 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
     """
     sides: dict[tuple[object, ...], tuple[list[Group], list[Group]]] = {}
     for group in groups:
-        if is_bandwidth(group.plan.unit):
+        if is_bandwidth(group.facts.unit):
             continue  # the network's, whose program calls it is of no account
         pair = sides.setdefault(group.key.only("parity"), ([], []))
         pair[0 if group.key.framework == "paddle" else 1].append(group)
@@ -290,7 +291,7 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
         notes.append(f"impl {paddle.facts.impl} : {pytorch.facts.impl}")
     if paddle.key.set_name != pytorch.key.set_name:
         notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
-    fast = [", ".join(option_words(g.plan.options)) or "none" for g in (paddle, pytorch)]
+    fast = [", ".join(option_words(g.facts.options)) or "none" for g in (paddle, pytorch)]
     if fast[0] != fast[1]:
         notes.append(f"speed options {fast[0]} : {fast[1]}")
     if "arithmetic" in unlike:
@@ -336,7 +337,7 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
     models = ((one.parameters, two.parameters), (one.gmac, two.gmac))
     if not all(_same(*model) or (is_alike and None in model) for model in models):
         unlike.append("model")
-    formats = [arithmetic(g.plan, g.precision_effective, g.key.gpu_model) for g in (one, two)]
+    formats = [arithmetic(g.facts, g.precision_effective, g.key.gpu_model) for g in (one, two)]
     if is_alike:
         effective = {one.precision_effective, two.precision_effective}
         is_other = any(len(known - {None}) > 1 for known in ({*formats}, effective))

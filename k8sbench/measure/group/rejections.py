@@ -189,7 +189,7 @@ class Candidate:
     @property
     def observed_in(self) -> str | None:
         """Namespace of a job of others; None for runs of ours."""
-        job = self.run.plan.observed
+        job = self.run.facts.job
         return None if job is None else job.namespace
 
     @property
@@ -293,7 +293,7 @@ _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...
     (MIXED_PLAN, "its namespace", lambda c: c.observed_in),
     (MIXED_GPU_MODEL, "its GPU model", lambda c: c.gpu_model),
     (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
-    (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.plan.image),
+    (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.facts.image),
     (MIXED_DATA, "its data set", lambda c: c.measurement.data_digest),
     (MIXED_WEIGHTS, "its start weights", lambda c: c.start_weights),
     (MIXED_DRIVER, "its GPU driver", _states("driver")),

@@ -25,6 +25,7 @@ from k8sbench.measure.group import (
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import (
     OUT_OF_MEMORY,
     Changed,
@@ -38,7 +39,6 @@ from k8sbench.model.group import (
     no_run_together,
 )
 from k8sbench.model.identity import UNKNOWN, GroupKey, check_set, resolve
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.series import Judged, night_of
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
@@ -52,7 +52,7 @@ _FIGURES: dict[Sort, Callable[[Result], float | None]] = {
     "efficiency": lambda result: result.efficiency.value,
     "created": lambda result: result.group.latest,
 }
-Find = Callable[[RunPlan], BenchmarkSpec | None]
+Find = Callable[[Facts], BenchmarkSpec | None]
 """The catalog entry of a plan, or None."""
 
 

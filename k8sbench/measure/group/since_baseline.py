@@ -30,7 +30,7 @@ def added(compared: Comparison, kept: Iterable[Baseline], known: KnownGroups) ->
         programs = {
             (its.groups[-1].key.benchmark, its.groups[-1].key.framework) for its in left.values()
         }
-        if programs.isdisjoint((run.plan.benchmark, run.facts.framework) for run in one.runs):
+        if programs.isdisjoint((run.facts.benchmark, run.facts.framework) for run in one.runs):
             continue
         ours = sides.of_baseline(one)
         before = {place: _before(ours, its) for place, its in left.items()}

@@ -13,9 +13,10 @@ import msgspec
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group import ratios
 from k8sbench.model import arithmetic
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
-from k8sbench.model.plan import RunPlan, is_bandwidth
+from k8sbench.model.plan import is_bandwidth
 
 BASELINE = fields_for("baseline")
 OF_PRECISION = ("precision", "precision_effective", "amp_dtype")
@@ -83,7 +84,7 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
 
 
 def _no_speedup(group: Group) -> str | None:
-    if is_bandwidth(group.plan.unit):
+    if is_bandwidth(group.facts.unit):
         return "bus bandwidth: comparable as it is"
     if group.smoke:
         return "smoke run: a functional test, not a speed measurement"
@@ -112,18 +113,20 @@ def unlike_but_in_precision(group: Group, other: Group) -> tuple[str, ...]:
 
 
 def _differs(name: str, group: Group, other: Group) -> bool:
-    mine, theirs = group.plan, other.plan
-    if name == "window" and mine.is_of_others and mine.backend == theirs.backend:
+    mine, theirs = group.facts, other.facts
+    if name == "window" and group.planned is None and mine.backend == theirs.backend:
         return False  # nobody planned it, and both rates are of all after the warm-up
     if name == "options":
         unlike = mine.options.items() ^ theirs.options.items()
         return any(name not in BY_RULE for name, _ in unlike)
-    if name == "program" and mine.trainer is None and theirs.trainer is None:
+    plans = [plan for plan in (group.planned, other.planned) if plan is not None]
+    if name == "program" and all(plan.trainer is None for plan in plans):
         # A command holds the number of GPUs, so it always differs: its template must
         # be the same. A plan without its digest has that of the whole catalog file.
-        if mine.program_digest is None or theirs.program_digest is None:
+        digests = [plan.program_digest for plan in plans]
+        if len(digests) < 2 or None in digests:
             return mine.spec_digest != theirs.spec_digest
-        return mine.program_digest != theirs.program_digest
+        return digests[0] != digests[1]
     return bool(getattr(group.key, name) != getattr(other.key, name))
 
 
@@ -135,7 +138,7 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
         for name in BY_RULE
         if mine[name] != alone[name]
     ]
-    if group.plan.sync_bn and not base.plan.sync_bn and mine["norm"] == alone["norm"]:
+    if group.facts.sync_bn and not base.facts.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
     if base.key.window != group.key.window:
         notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
@@ -145,13 +148,13 @@ def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
 
 
 def _by_rule(group: Group) -> dict[str, object]:
-    return {n: group.by_rule.get(n, group.plan.options.get(n, "default")) for n in BY_RULE}
+    return {n: group.by_rule.get(n, group.facts.options.get(n, "default")) for n in BY_RULE}
 
 
 def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
     """Return the differences that the benchmark's own rule makes."""
-    plan = group.plan
-    variant = None if spec is None else spec.variant(plan.framework, plan.variant)
+    facts = group.facts
+    variant = None if spec is None else spec.variant(facts.framework, facts.variant)
     if variant is None:
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
@@ -171,13 +174,13 @@ def _noted(group: Group, figure: Figure, of_cases: Sequence[str] = ()) -> Figure
 
 def _by_catalog(group: Group, note: str) -> str:
     """Name the source of a note that no log of another program has confirmed."""
-    return f"by the catalog, {note}" if group.plan.is_of_others else note
+    return f"by the catalog, {note}" if group.planned is None else note
 
 
-def _no_entry(plan: RunPlan) -> str:
-    if plan.is_of_others and not plan.spec_source:
+def _no_entry(facts: Facts) -> str:
+    if not facts.spec_source:
         return "imported by its log format alone, without a benchmark; --benchmark names one"
-    return f"no catalog entry {plan.benchmark} in {plan.spec_source}"
+    return f"no catalog entry {facts.benchmark} in {facts.spec_source}"
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -191,13 +194,13 @@ def results(
     groups: Sequence[Group],
     *,
     among: Sequence[Group] | None = None,
-    find: Callable[[RunPlan], BenchmarkSpec | None] = lambda _: None,
+    find: Callable[[Facts], BenchmarkSpec | None] = lambda _: None,
     published: bool = False,
 ) -> list[Result]:
     """Add to each group what follows from the others and from the catalog.
 
     ``among`` is where baselines are looked for: all groups at hand, by default ``groups``.
-    ``find`` gives the catalog entry of a plan, or None; it is asked only where the entry is
+    ``find`` gives the catalog entry of a case, or None; it is asked only where the entry is
     needed: for published figures, and for the footnotes of a speedup.
     """
     among = [group for group in among or groups if group.facts.world_size == 1]
@@ -206,7 +209,7 @@ def results(
         speedup, base = scaling(group, among)
         of_cases: tuple[str, ...] = ()
         theirs = dict[str, dict[int, float]]()
-        spec = find(group.plan) if published or base is not None else None
+        spec = find(group.facts) if published or base is not None else None
         if base is not None:
             theirs = ratios.published_speedups(group, spec)
             of_cases = case_notes(spec, group, base)
@@ -216,7 +219,7 @@ def results(
         why: str | None = None
         if published:
             if spec is None:
-                why = _no_entry(group.plan)
+                why = _no_entry(group.facts)
             else:
                 deviations = ratios.deviations_of(group, spec)
                 if not deviations:

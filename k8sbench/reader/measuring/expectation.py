@@ -18,6 +18,7 @@ from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.published import Accuracy
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.errors import UsageError, did_you_mean
+from k8sbench.model.facts import planned_of
 from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.log_format import FAMILY_NAMES, OWN_FORMAT, LogFormat, framework_in_results
 from k8sbench.model.plan import RunPlan
@@ -134,6 +135,7 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
             target = Accuracy(metric=training.metric, value=training.target)
         length = training.length - plan.window.warmup
         at_least = length if training.unit == "iterations" else None
+    is_planned = planned_of(plan) is not None
     expected = Expectation(
         format=plan.log if plan.trainer is None else OWN_FORMAT,
         impl=plan.impl,
@@ -160,10 +162,10 @@ def from_plan(plan: RunPlan, *, accept: tuple[str, ...] = ()) -> Expectation:
         metric=None if training is None else training.metric,
         target=target,
         smoke=plan.preset == "smoke",
-        by_user=plan.is_of_others,
+        by_user=not is_planned,
         accept=accept,
     )
-    if plan.is_of_others and fingerprint is None and isinstance(plan.log, str):
+    if not is_planned and fingerprint is None and isinstance(plan.log, str):
         # Without a benchmark its plan repeats what the log said: the log decides again.
         return msgspec.structs.replace(
             expected, benchmark=None, variant=None, warmup=None, iterations=None, at_least=None

@@ -90,7 +90,7 @@ def judged_with_run(
     more: list[Finding] = []
     if gaps:
         figures = {replica_names(run.plan)[0]}
-        if run.plan.observed is not None:  # each attempt has a log
+        if run.facts.job is not None:  # each attempt has a log
             figures = {found.lines[name].file for name in ("first", "last") if name in found.lines}
         more.append(integrity.gaps_reason(found, gaps, figures=figures))
     more += [

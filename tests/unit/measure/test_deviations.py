@@ -9,9 +9,9 @@ from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.ratios import DATA_UNSTATED
 from k8sbench.measure.group.speedup import results
+from k8sbench.model.facts import Facts
 from k8sbench.model.group import Deviation
 from k8sbench.model.phase import Phase
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.report.columns import nearest
 from tests.unit.measure.rows import catalog
@@ -124,5 +124,5 @@ def test_of_two_sources_that_of_the_programs_version_comes_first() -> None:
         assert same == {182.07: figure == 182.07, 203.2: figure == 203.2}
 
 
-def find(plan: RunPlan) -> BenchmarkSpec:
-    return spec_files.find(plan.benchmark).spec
+def find(facts: Facts) -> BenchmarkSpec:
+    return spec_files.find(facts.benchmark).spec

@@ -13,7 +13,7 @@ from tests.unit.report.factory import run, smoke
 
 def of(*runs: Run, lang: Lang = "en") -> parameters.Parameters:
     groups = grouping.groups(runs)
-    names = {group.key.id: group.plan.precision for group in groups}
+    names = {group.key.id: str(group.facts.precision) for group in groups}
     return parameters.of(groups, {}, names, lang, nccl="", given=lambda _: {})
 
 

@@ -176,7 +176,7 @@ def test_the_throughput_of_a_cell_is_not_that_of_a_newer_training() -> None:
     results = report([speed, training], Wanted()).results
     rows = report_tables.Rows(results, beside=(), gpus=(8,), lang="en")
     found = {one: rows.find(8, "amp", trained=one) for one in (False, True)}
-    assert {one: row and row.group.plan.mode for one, row in found.items()} == {
+    assert {one: row and row.group.facts.mode for one, row in found.items()} == {
         False: "throughput",
         True: "train",
     }
