@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
@@ -36,10 +36,8 @@ def spec_finder(store: Store, note: Note) -> Callable[[Facts], BenchmarkSpec | N
 
 
 def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
-    from k8sbench.catalog import spec_files
-
     try:
-        spec = loading.load_one(name).spec
+        spec = spec_files.load_spec(name).spec
         if spec.name == facts.benchmark:
             return spec
         why = f"it holds {spec.name}, not {facts.benchmark}."
@@ -47,7 +45,7 @@ def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec |
         why = error.message
     try:
         if copy := store.kept(facts.run_id, BENCHMARK):
-            return spec_files.copied(copy, f"{facts.run_id}/{BENCHMARK}")
+            return spec_files.load_copy(copy, f"{facts.run_id}/{BENCHMARK}")
     except BenchError:
         pass  # a run of elsewhere: what is wrong with the file itself says more
     note(f"warning: the catalog entry {name} cannot be used: {why}")

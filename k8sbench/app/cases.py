@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from k8sbench.app import targets
-from k8sbench.catalog import choices
-from k8sbench.catalog.choices import Site
-from k8sbench.catalog.loading import load
+from k8sbench.catalog import plan_choices
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.catalog.planning import LoadedSpec, make_plan
+from k8sbench.catalog.spec_files import load_specs
 from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
@@ -57,7 +57,7 @@ def plan_cases(
             left_out.append(UsageError(f"No benchmark has a variant for {request.framework}."))
             note(f"left out: {spec.name}: it has no variant for {request.framework}.")
             continue
-        for single, repeats in choices.single_cases(spec, request):
+        for single, repeats in plan_choices.split_cases(spec, request):
             try:
                 draft = make_plan(loaded, single, site, trainers_digest=trainers.digest)
             except DoesNotFit as error:
@@ -138,7 +138,7 @@ def render(
 
     Without ``run_id`` the benchmark's name stands in the id's place; several cases are numbered.
     """
-    benchmarks = load(request.benchmark)
+    benchmarks = load_specs(request.benchmark)
     site = targets.choose_site(request)
     prepared = plan_cases(benchmarks, request, site, reporter.note)
     first = benchmarks[0].spec.name if len(benchmarks) == 1 else request.benchmark

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from k8sbench.catalog.training import KnownDataSet, data_set
+from k8sbench.catalog.training import KnownDataSet, find_data_set
 from k8sbench.model.errors import Interrupted, JobFailed, UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.times import LOOK_SECONDS
@@ -48,7 +48,7 @@ def work_on_data(
     """
     from k8sbench.adapters import child_programs
 
-    data_set(name)
+    find_data_set(name)
     if place.startswith("pvc:"):
         raise UsageError(
             f"{place} is a claim, and data {action} works on folders of this machine.",

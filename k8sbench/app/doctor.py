@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import cases, connections, targets
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import Finding, Unreachable
 from k8sbench.model.request import ClusterAccess, SubmitRequest
@@ -46,7 +46,7 @@ def examine(options: SubmitRequest, note: Note) -> Preflight:
             target = targets.target_on_cluster(api, options)
             note(target.why)
             planned = cases.plan_cases(
-                [loading.load_one(DOCTORS_BENCHMARK)], wanted, target.site, note
+                [spec_files.load_spec(DOCTORS_BENCHMARK)], wanted, target.site, note
             )
             plans = [case.plan("k8sbench-doctor", "doctor") for case in planned]
             jobs = [case.manifests(plan) for case, plan in zip(planned, plans, strict=True)]

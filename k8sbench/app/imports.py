@@ -18,8 +18,8 @@ import msgspec
 
 from k8sbench.app import connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import choices, imported, loading
-from k8sbench.catalog.imported import LogOrigin, MeasuredLog
+from k8sbench.catalog import imported_plans, plan_choices, spec_files
+from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import InputError, UsageError
@@ -55,8 +55,8 @@ def candidates(options: MeasureOptions) -> list[LogCandidate]:
     """List possible interpretations of a log, by the options and the catalog."""
     results.check_accepted(options.accept, of_groups=False)
     if options.benchmark is not None:
-        return expectation.candidates(options, [loading.load_one(options.benchmark)])
-    return expectation.candidates(options, loading.load_all() if options.family is None else [])
+        return expectation.candidates(options, [spec_files.load_spec(options.benchmark)])
+    return expectation.candidates(options, spec_files.load_all() if options.family is None else [])
 
 
 def _find(
@@ -109,7 +109,7 @@ def measure_run(
         gpu_model=options.gpu_model,
     )
     return MeasuredLog(
-        imported.completed(judged.measurement, origin),
+        imported_plans.add_gpu_model(judged.measurement, origin),
         origin,
         judged.recognised,
         judged.possible,
@@ -126,7 +126,7 @@ def explain_format(name: str, log: str) -> list[Row]:
     from k8sbench.reader.measuring import evidence
     from k8sbench.report import explanation
 
-    spec = loading.load_one(name).spec
+    spec = spec_files.load_spec(name).spec
     formats = declared.formats(spec)
     if not formats:
         families = ", ".join(sorted({str(each.log) for each in spec.variants}))
@@ -236,10 +236,10 @@ def import_logs(
             try:
                 files = exchange.copied(folder, log_files.opened(names))
                 at = {str(folder / file.kept_as): file.name for file in files}
-                said = imported.from_name(first) if from_names else {}
+                said = imported_plans.options_in_name(first) if from_names else {}
                 log = _measured(at, first, possible, options, said)
             except InputError as error:
-                offered = error if from_names else imported.offering_names(error, first)
+                offered = error if from_names else imported_plans.offer_names(error, first)
                 failures.append(offered)
                 continue
             digests = tuple(file.sha256 for file in files)
@@ -252,16 +252,16 @@ def import_logs(
             taken.append(log)
             copies[log.run_ids] = folder, files
         known = store.runs(RunFilter())
-        of_set = imported.imported_into(set_name, known)
+        of_set = imported_plans.imported_into(set_name, known)
         others = [run for run in known if run not in of_set] if replace else known
-        doubles = imported.doubles(taken, others)
+        doubles = imported_plans.find_duplicates(taken, others)
         failures += doubles
         planned = _Planned([], [], [])
         if not failures or (skip_unreadable and taken and not doubles):
             refused: list[InputError] = []
             planned = _planned(store, taken, known, refused, replace=replace)
             failures += (
-                error if from_names else imported.offering_names(error, str(error.file))
+                error if from_names else imported_plans.offer_names(error, str(error.file))
                 for error in refused
             )
             if failures and not skip_unreadable:
@@ -353,7 +353,7 @@ def _missing(
         "case": found.environment.get("replicas"),
     }
     missing = {option for option, value in stated.items() if value is None}
-    if "case" in said and math.prod(choices.parse_case(said["case"])) != found.gpus:
+    if "case" in said and math.prod(plan_choices.parse_case(said["case"])) != found.gpus:
         missing.discard("case")
     return missing
 
@@ -389,18 +389,22 @@ def _planned(
         first, second = log.run_ids
         try:
             run_id = second if first in ids else first
-            plan = imported.plan(log.measurement, log.origin, run_id=run_id, set_name=log.set_name)
+            plan = imported_plans.make_plan(
+                log.measurement, log.origin, run_id=run_id, set_name=log.set_name
+            )
             if not replace and not ids.isdisjoint(log.run_ids):
                 run = store.run(first if first in ids else second)
-                imported.check_same(run, plan, log.origin.file)
+                imported_plans.check_same_case(run, plan, log.origin.file)
                 planned.there.append(run)
                 continue
             unchanged = [
                 run.run_id
                 for run in known
-                if replace and log.is_of(run) and imported.is_unchanged(run, plan, log.measurement)
+                if replace
+                and log.is_of(run)
+                and imported_plans.is_unchanged(run, plan, log.measurement)
             ]
-            earlier = imported.earlier(log, taken, known) if replace else []
+            earlier = imported_plans.replaced_runs(log, taken, known) if replace else []
             if unchanged:
                 planned.there.append(store.run(unchanged[0]))
                 replaced = {*exchange.replaced_by(store, unchanged[0])}
@@ -425,6 +429,8 @@ def _planned(
         used.add(repeat)
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
-        run = imported.run(msgspec.structs.replace(plan, repeat=repeat), log.measurement, at)
+        run = imported_plans.make_run(
+            msgspec.structs.replace(plan, repeat=repeat), log.measurement, at
+        )
         planned.added.append((log, run, tuple(each.run_id for each in earlier)))
     return planned

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters import measuring
-from k8sbench.catalog.imported import MeasuredLog
+from k8sbench.catalog.imported_plans import MeasuredLog
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import InputError, StoreError
 from k8sbench.reader.measuring import expectation
@@ -105,10 +105,10 @@ def _measure(batch: Sequence[_Waiting]) -> None:
 def _measured(text: bytes) -> bytes:
     """Measure tasks; returns of each what was found, or the parts of an :class:`InputError`."""
     from k8sbench.app import imports
-    from k8sbench.catalog import loading
+    from k8sbench.catalog import spec_files
 
     found: list[object] = []
-    loaded = loading.load_all()
+    loaded = spec_files.load_all()
     for task in decoder(list[Task]).decode(text):
         try:
             candidates = expectation.candidates(task.options, loaded)

@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench.app import cases, connections, submit, targets
 from k8sbench.app.targets import RunTarget
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
@@ -39,7 +39,7 @@ def measure_nodes(
     from k8sbench.measure.group import grouping, node_check
     from k8sbench.report import group_words
 
-    loaded = loading.load_one(request.benchmark)
+    loaded = spec_files.load_spec(request.benchmark)
     submit.check_names(request)
     target = targets.choose_target(request, may_be_local=False)
     if target.api is None:

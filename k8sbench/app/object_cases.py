@@ -9,8 +9,8 @@ import msgspec
 
 from k8sbench.app import cases, targets
 from k8sbench.app.targets import RunTarget
-from k8sbench.catalog import loading
-from k8sbench.catalog.training import claims
+from k8sbench.catalog import spec_files
+from k8sbench.catalog.training import mounted_claims
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
@@ -57,7 +57,7 @@ def own_pool(benchmark: Benchmark) -> NodePool | None:
 
     given = benchmark.spec.pool
     return (
-        None if given is None else pool_files.given_pool(given, f"Benchmark {benchmark.name}: pool")
+        None if given is None else pool_files.check_pool(given, f"Benchmark {benchmark.name}: pool")
     )
 
 
@@ -104,7 +104,7 @@ def refuse_reserved(plans: Sequence[RunPlan], namespace: str, reserved: Collecti
     """Raise :class:`UsageError` if a plan names a reserved claim or Secret of the namespace."""
     for one in plans:
         secrets = {secret.name for secret in one.secret_env.values()}
-        for name in sorted({*claims(one), *secrets, *one.pool.image_pull_secrets}):
+        for name in sorted({*mounted_claims(one), *secrets, *one.pool.image_pull_secrets}):
             if f"{namespace}/{name}" in reserved:
                 raise UsageError(
                     f"{name} is the operator's own, and no Benchmark may name it.",
@@ -116,7 +116,5 @@ def _specs(benchmark: Benchmark) -> list[LoadedSpec]:
     spec = benchmark.spec
     if spec.file is None:
         assert spec.benchmark is not None
-        return loading.load(spec.benchmark)
-    from k8sbench.catalog import spec_files
-
-    return [spec_files.given(spec.file, f"Benchmark {benchmark.name}")]
+        return spec_files.load_specs(spec.benchmark)
+    return [spec_files.load_text(spec.file, f"Benchmark {benchmark.name}")]

@@ -17,7 +17,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import cases, connections, results, stores, targets
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
@@ -147,7 +147,9 @@ def object_of(
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
     """Plan a request as ``render`` does, and return its object; reports the plans."""
     site = targets.choose_site(request)
-    planned = cases.plan_cases(loading.load(request.benchmark), request, site, reporter.note)
+    planned = cases.plan_cases(
+        spec_files.load_specs(request.benchmark), request, site, reporter.note
+    )
     for case in planned:
         reporter.plan(case.draft)
     name = f"{planned[0].draft.benchmark[:30].rstrip('-')}-example"

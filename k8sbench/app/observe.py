@@ -18,8 +18,8 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, imports, option_values, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import imported, planning
-from k8sbench.catalog.imported import MeasuredLog
+from k8sbench.catalog import imported_plans, planning
+from k8sbench.catalog.imported_plans import MeasuredLog
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
@@ -310,7 +310,7 @@ class Observer(NamedTuple):
             log = self.measure(files, job, options=self._given())
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
-            plan = imported.plan(
+            plan = imported_plans.make_plan(
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.set_name
             )
         except InputError as error:

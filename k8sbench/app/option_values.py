@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from k8sbench.app import connections
-from k8sbench.catalog.training import is_path
+from k8sbench.catalog.training import is_local_path
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.group import GroupFilter
@@ -165,7 +165,7 @@ def _place(option: Option, given: Any) -> str:
     """Read a path of this machine, made absolute, or another place."""
     text = option.text(given)
     # Not resolved: a link stays what the user calls it.
-    return os.path.abspath(os.path.expanduser(text)) if is_path(text) else text  # noqa: PTH100, PTH111
+    return os.path.abspath(os.path.expanduser(text)) if is_local_path(text) else text  # noqa: PTH100, PTH111
 
 
 _OF_ONE: Mapping[str, Callable[[Option, Any], Any]] = {

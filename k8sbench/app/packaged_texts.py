@@ -14,4 +14,4 @@ def crd() -> str:
     """Return the text of the CRD of ``Benchmark``."""
     from k8sbench.catalog import packaged
 
-    return packaged.crd()
+    return packaged.read_crd()

@@ -22,8 +22,8 @@ from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
-from k8sbench.catalog import loading
-from k8sbench.catalog.planning import describe
+from k8sbench.catalog import spec_files
+from k8sbench.catalog.planning import describe_plan
 from k8sbench.lifecycle import collecting, set_runs, submitting
 from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
@@ -62,7 +62,7 @@ def resumed(
         done = found.finished[: case.repeats]
         open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
         missing = case.repeats - len(done) - len(open_runs)
-        reporter.note(describe(case.draft))
+        reporter.note(describe_plan(case.draft))
         exist = "exists" if len(done) == 1 else "exist"
         goes_on = f", {len(open_runs)} to be followed or continued" if open_runs else ""
         nothing = "" if missing or open_runs else ": nothing to do"
@@ -102,7 +102,7 @@ def submit(
     ``agree`` asks the user for consent, if there is a terminal. Raises :class:`Interrupted` at a
     stop request before all runs are closed.
     """
-    chosen = loading.load(request.benchmark)
+    chosen = spec_files.load_specs(request.benchmark)
     check_names(request)
     target = targets.choose_target(request)
     # Every case is planned and rendered before the first one starts: a mistake in the last of

@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import connections, pools
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.model import kinds
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.operators import OPERATORS
@@ -138,6 +138,6 @@ def _site(loaded: LoadedPools, request: SubmitRequest) -> Site:
     return Site(
         backend="kubernetes",
         pool=loaded.pool(request.node_pool),
-        images=packaged.image_table(),
+        images=packaged.read_image_table(),
         job_kind=kinds.WORDS.get(request.job_kind),
     )

@@ -1,6 +1,6 @@
 """Configuration files: ``k8sbench.toml`` of the user and of the project.
 
-What their keys mean is the command line's: here they are values.
+The keys are plain values here; the command line gives them their meaning.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ def paths(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """
     if environ.get(OFF):
         return ()
-    return tuple(path for path in (_project(), find_user_file(environ)) if path is not None)
+    return tuple(
+        path for path in (_find_project_file(), find_user_file(environ)) if path is not None
+    )
 
 
-def _project() -> Path | None:
+def _find_project_file() -> Path | None:
     try:
-        here = Path.cwd()
+        working_folder = Path.cwd()
     except OSError:  # the working folder is gone
         return None
-    above = (folder / NAME for folder in (here, *here.parents))
+    above = (folder / NAME for folder in (working_folder, *working_folder.parents))
     return next(filter(os.path.lexists, above), None)  # an unreadable one is an error
 
 

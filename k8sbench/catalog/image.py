@@ -94,7 +94,7 @@ class ListedImage(msgspec.Struct, frozen=True):
 
 
 class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that is known: GPUs, builds and images."""
+    """The table of images: GPUs, builds and images."""
 
     gpus: tuple[CapabilityGpus, ...]
     """Every compute capability once."""
@@ -113,12 +113,12 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ``gpu_model`` is written by a driver or a node's label. The longest known name in it
         decides: ``RTX 6000 Ada Generation`` is not ``Quadro RTX 6000``.
         """
-        wanted = _words(gpu_model)
+        model_words = _spaced_words(gpu_model)
         capabilities = [
-            (len(_words(name)), row.capability)
+            (len(_spaced_words(name)), row.capability)
             for row in self.gpus
             for name in (*row.data_center, *row.other)
-            if _words(name) in wanted
+            if _spaced_words(name) in model_words
         ]
         return max(capabilities)[1] if capabilities else None
 
@@ -127,8 +127,11 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for line in self.builds:
             if (
                 line.framework == image.framework
-                and number(line.since) <= number(image.version)
-                and (line.before is None or number(image.version) < number(line.before))
+                and version_number(line.since) <= version_number(image.version)
+                and (
+                    line.before is None
+                    or version_number(image.version) < version_number(line.before)
+                )
                 and image.cuda in line.cuda
             ):
                 return line
@@ -142,16 +145,16 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         repository, _, tag = image.partition("@")[0].rpartition(":")
         match = _TAG.fullmatch(tag)
-        for known in self.images:
-            if known.origin == "built" and repository.rpartition("/")[2] == known.name:
-                return known
-            public = known.name.partition(":")[0]
-            if known.origin == "public" and match and f"/{repository}".endswith(f"/{public}"):
-                return msgspec.structs.replace(known, version=match["version"], cuda=match["cuda"])
+        for row in self.images:
+            if row.origin == "built" and repository.rpartition("/")[2] == row.name:
+                return row
+            public = row.name.partition(":")[0]
+            if row.origin == "public" and match and f"/{repository}".endswith(f"/{public}"):
+                return msgspec.structs.replace(row, version=match["version"], cuda=match["cuda"])
         return None
 
     def running_on(self, build: Build) -> tuple[CapabilityGpus, ...]:
-        """The GPUs that a build has kernels for."""
+        """Return the GPUs that a build has kernels for."""
         return tuple(row for row in self.gpus if has_kernels(build, row.capability))
 
     def list_images(self, spec: BenchmarkSpec) -> Iterator[ListedImage]:
@@ -174,8 +177,11 @@ def has_kernels(build: Build, capability: str) -> bool:
     Machine code of X.y runs on every X.z with z ≥ y, and on no other X (CUDA C++ Programming Guide,
     "Binary Compatibility").
     """
-    wanted = number(capability)
-    return any(own[0] == wanted[0] and own <= wanted for own in map(number, build.capabilities))
+    required = version_number(capability)
+    return any(
+        compiled[0] == required[0] and compiled <= required
+        for compiled in map(version_number, build.capabilities)
+    )
 
 
 def image_failure(
@@ -189,23 +195,23 @@ def image_failure(
     capability = table.capability(gpu_model or "")
     if build is None or capability is None or has_kernels(build, capability):
         return None
-    known = table.image(content.framework, "public")
-    theirs = table.build(known)
-    if theirs is not None and has_kernels(theirs, capability):
-        action = f"Leave out --image: {known.name} has them."
+    public = table.image(content.framework, "public")
+    public_build = table.build(public)
+    if public_build is not None and has_kernels(public_build, capability):
+        action = f"Leave out --image: {public.name} has them."
     else:
         # One name for each architecture: the reader knows whether theirs are of the family.
         names = [row.data_center[0] for row in table.running_on(build) if row.data_center]
         action = f"Choose a pool with other GPUs: {', '.join(names)} or the like."
-    held = f"{TITLES[content.framework]} {content.version} (CUDA {content.cuda})"
+    framework = f"{TITLES[content.framework]} {content.version} (CUDA {content.cuda})"
     what = (
-        f"{image} holds {held}, which has no kernels for {gpu_model} (compute capability"
+        f"{image} holds {framework}, which has no kernels for {gpu_model} (compute capability"
         f" {capability}): the first step on the GPU will fail."
     )
     return what, action
 
 
-def built_image(registry: str, name: str, *, version: str, trainers_digest: str) -> str:
+def built_image_name(registry: str, name: str, *, version: str, trainers_digest: str) -> str:
     """Return the name of our image in a registry, as ``make images`` names it.
 
     The digest is that of the trainers in it, so that a plan with the image tells which trainers
@@ -214,7 +220,7 @@ def built_image(registry: str, name: str, *, version: str, trainers_digest: str)
     return f"{registry.rstrip('/')}/k8sbench-{name}:{version}-{trainers_digest[:12]}"
 
 
-def checked_image(name: str) -> str:
+def check_image_name(name: str) -> str:
     """Return a valid image name, else raise :class:`UsageError`."""
     if not re.match(_IMAGE, name):
         raise UsageError(
@@ -224,11 +230,11 @@ def checked_image(name: str) -> str:
     return name
 
 
-def number(version: str) -> tuple[int, ...]:
+def version_number(version: str) -> tuple[int, ...]:
     """Return a version that can be compared: ``2.10.0`` is later than ``2.9.1``."""
     return tuple(map(int, version.split(".")))
 
 
-def _words(name: str) -> str:
-    """Return a name's words in lower case between blanks, to find parts."""
+def _spaced_words(name: str) -> str:
+    """Return a name's words in lower case between blanks, so that whole words are found in it."""
     return " " + "  ".join(re.findall(r"[a-z0-9]+", name.lower())) + " "

@@ -27,14 +27,14 @@ def read(file: str) -> list[dict[str, Any]]:
     try:
         documents = yaml_text.load_manifests(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        line, problem = yaml_text.broken(error)
+        line, problem = yaml_text.describe_syntax_error(error)
         message = f"is not YAML: {problem}."
         raise InputError(message, strict_yaml.HOW_TO_WRITE, file=where, line=line) from error
-    asked = [one for document in documents for one in _items(document)]
-    if not asked:
+    objects = [kube_object for document in documents for kube_object in _items(document)]
+    if not objects:
         raise InputError("holds no Benchmark.", "Is it the right file?", file=where)
     schema = packaged.object_schema()
-    return [schema.checked(one) for one in asked]
+    return [schema.checked(kube_object) for kube_object in objects]
 
 
 def _items(document: Any) -> list[Any]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k8sbench.catalog import strict_yaml, yaml_text
-from k8sbench.catalog.image import ImageTable
+from k8sbench.catalog.image import ImageTable, ListedImage
+from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.errors import BenchError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ IMAGES = "images.yaml"
 CRD = "benchmarks.k8sbench.io.yaml"
 
 
-def crd() -> str:
+def read_crd() -> str:
     """Read the text of the CRD of ``Benchmark``, which the chart installs, too."""
     for folder in (PACKAGE / "_crds", PACKAGE.parent / "charts" / "crds"):
         if (file := folder / CRD).is_file():
@@ -35,11 +36,16 @@ def object_schema() -> ObjectSchema:
     """Return the schema of ``Benchmark`` objects that the CRD states."""
     from k8sbench.model.object_schema import ObjectSchema
 
-    return ObjectSchema(yaml_text.load(crd()))
+    return ObjectSchema(yaml_text.load(read_crd()))
 
 
-def image_table() -> ImageTable:
+def read_image_table() -> ImageTable:
     """Read the table of images."""
     file = f"built-in {IMAGES}"
     data = resources.files("k8sbench.catalog").joinpath(IMAGES).read_bytes()
     return strict_yaml.parse(strict_yaml.decode(data, file=file), ImageTable, file=file)
+
+
+def benchmark_images(spec: BenchmarkSpec) -> tuple[ListedImage, ...]:
+    """Return the images that the variants of a benchmark run in."""
+    return tuple(read_image_table().list_images(spec))

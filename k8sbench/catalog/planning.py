@@ -1,7 +1,7 @@
 """Planning: a benchmark and a request become one concrete plan.
 
 Pure: run id, set, repeat, GPUs at hand and pool come in as arguments. The single choices are in
-:mod:`k8sbench.catalog.choices`; here they become a plan and a command.
+:mod:`k8sbench.catalog.plan_choices`; here they become a plan and a command.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.catalog import choices, training
-from k8sbench.catalog.choices import PlanChoices, Site
+from k8sbench.catalog import plan_choices, training
+from k8sbench.catalog.plan_choices import PlanChoices, Site
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model import identity
 from k8sbench.model.errors import DoesNotFit, UsageError
@@ -28,7 +28,7 @@ from k8sbench.model.speed_options import Option, option_words, trainer_arguments
 
 TRAINERS_MOUNT = "/opt/k8sbench"
 """Folder of our trainers in a container, by ConfigMap and by image."""
-HERE = "127.0.0.1"
+LOCAL_HOST = "127.0.0.1"
 """The host of every replica of a local run."""
 DRAFT_ID = "k8sbench-run-id-drawn-later"
 """Run id of a draft plan.
@@ -65,26 +65,26 @@ def make_plan(
     ``trainers_digest`` is that of the local training.
     """
     notes = list[str]()
-    case = choices.settle(loaded.spec, request, site)
-    size = choices.preset(case, notes)
-    replicas, processes = choices.shape(case, size, notes)
+    case = plan_choices.settle_case(loaded.spec, request, site)
+    size = plan_choices.choose_preset(case, notes)
+    replicas, processes = plan_choices.choose_shape(case, size, notes)
     world_size = replicas * processes
-    _check_bandwidth(case, world_size)
-    amp_dtype = choices.amp_dtype(case)
-    batch_size = choices.batch_size(case, size, notes)
-    data = training.data(case)
-    weights = training.weights(case)
-    checkpoints = training.checkpoints(case)
-    planned = training.training(case, size, world_size, data, notes)
-    window = training.fitted(choices.window(case, size, world_size, notes), planned)
-    options = choices.options(case, size)
+    _check_all_reduce(case, world_size)
+    amp_dtype = plan_choices.choose_amp_dtype(case)
+    batch_size = plan_choices.choose_batch_size(case, size, notes)
+    data = training.choose_data(case)
+    weights = training.choose_weights(case)
+    checkpoints = training.choose_checkpoints(case)
+    planned = training.plan_training(case, size, world_size, data, notes)
+    window = training.fit_window(plan_choices.choose_window(case, size, world_size, notes), planned)
+    options = plan_choices.choose_options(case, size)
     if options.get("shard") and world_size == 1:
         notes.append("one process alone shares nothing, although the variant says shard")
-    image, image_reason, trainers_by = choices.image(case, trainers_digest)
-    choices.kernels(case, image, notes)
-    choices.gpu_resource(case, image, notes)
+    image, image_reason, trainers_by = plan_choices.choose_image(case, trainers_digest)
+    plan_choices.check_kernels(case, image, notes)
+    plan_choices.check_gpu_vendor(case, image, notes)
     env, secret_env = _environment(case)
-    timeouts = choices.TIMEOUTS if planned is None else training.TIMEOUTS
+    timeouts = plan_choices.TIMEOUTS if planned is None else training.TIMEOUTS
     draft = RunPlan(
         **derive_fields(loaded, case.variant, case.device, (replicas, processes)),
         run_id=run_id,
@@ -115,12 +115,12 @@ def make_plan(
         wait_timeout_s=request.wait_timeout_s,
         kind=site.job_kind,
         queue=request.queue,
-        pack=choices.pack(case, replicas, processes),
+        pack=plan_choices.may_share_node(case, replicas, processes),
         notes=tuple(notes),
         training=planned,
         weights=weights,
         checkpoints=checkpoints,
-        max_restarts=0 if planned is None else training.max_restarts(case),
+        max_restarts=0 if planned is None else training.choose_max_restarts(case),
     )
     if case.impl == "k8sbench":
         return _complete_with_our_trainer(draft, case.variant, trainers_digest)
@@ -149,7 +149,7 @@ def derive_fields(
     }
 
 
-def _check_bandwidth(case: PlanChoices, world_size: int) -> None:
+def _check_all_reduce(case: PlanChoices, world_size: int) -> None:
     """Raise an error for an all-reduce of one GPU or with AMP."""
     if not is_bandwidth(case.spec.unit):
         return
@@ -176,7 +176,7 @@ def _environment(case: PlanChoices) -> tuple[dict[str, str], dict[str, SecretKey
 
 def _complete_with_our_trainer(draft: RunPlan, variant: Variant, digest: str | None) -> RunPlan:
     """Complete a plan whose program is one of k8sbench's trainers."""
-    files = training.arguments(draft) | draft.options
+    files = training.trainer_options(draft) | draft.options
     module, window = variant.trainer_module, draft.window
     assert module is not None, "checked by settle()"
     # Nothing of one run alone stands here (variables hold its id and the seed of a training):
@@ -216,7 +216,7 @@ def _complete_with_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
             f"The report of {case.label} has no {case.precision} command.",
             f"It ran: {', '.join(upstream.command)}.",
         )
-    values = upstream.values(_values(draft))
+    values = upstream.values(_values_of_draft(draft))
     words = upstream.words(case.precision, world_size=draft.world_size, mode=draft.mode)
     parts = (
         variant.env,
@@ -227,9 +227,9 @@ def _complete_with_upstream(draft: RunPlan, case: PlanChoices) -> RunPlan:
         upstream.env,
         upstream.workdir,
     )
-    env = {name: filled(text, values) for name, text in upstream.env.items()}
+    env = {name: fill_placeholders(text, values) for name, text in upstream.env.items()}
     draft = msgspec.structs.replace(draft, env=draft.env | env, workdir=upstream.workdir)
-    return _with_command(draft, words, values, parts, reads=upstream.data == "real")
+    return _with_command(draft, words, values, parts, reads_data=upstream.data == "real")
 
 
 def _complete_with_user_command(draft: RunPlan, case: PlanChoices) -> RunPlan:
@@ -241,8 +241,10 @@ def _complete_with_user_command(draft: RunPlan, case: PlanChoices) -> RunPlan:
             f" {case.precision} was requested.",
             f"Ask for --precision {next(iter(batches))}, or use {{precision}} in the command.",
         )
-    reads = any("{data}" in word for word in words)
-    return _with_command(draft, words, _values(draft), (case.variant.env, words), reads=reads)
+    reads_data = any("{data}" in word for word in words)
+    return _with_command(
+        draft, words, _values_of_draft(draft), (case.variant.env, words), reads_data=reads_data
+    )
 
 
 def _with_command(
@@ -251,42 +253,42 @@ def _with_command(
     values: Mapping[str, int | float | str],
     program: Sequence[object],
     *,
-    reads: bool,
+    reads_data: bool,
 ) -> RunPlan:
     """Fill the command of a plan.
 
-    ``program`` is its source, equal for every number of GPUs; ``reads``: it reads real data.
+    ``program`` is its source, equal for every number of GPUs; ``reads_data``: it reads real data.
     """
     digest = hashlib.sha256(msgspec.json.encode(program, order="deterministic")).hexdigest()
     data, notes = draft.data, draft.notes
-    if reads and data == "synthetic":
+    if reads_data and data == "synthetic":
         data = "image"
         mount = (
             f"the {draft.impl} program reads real data from {training.DATA_MOUNT}: mount it with"
             " --data pvc:NAME/SUB, or use an image that holds it"
         )
         notes += (mount,)
-    command = tuple(filled(word, values) for word in words)
+    command = tuple(fill_placeholders(word, values) for word in words)
     return msgspec.structs.replace(
         draft, command=command, data=data, notes=notes, program_digest=digest
     )
 
 
-def _values(draft: RunPlan) -> dict[str, int | float | str]:
-    """Return the values of the placeholders of a plan's command."""
-    is_here = draft.backend == "local"
+def _values_of_draft(draft: RunPlan) -> dict[str, int | float | str]:
+    """Return the placeholder values for a plan's command."""
+    is_local = draft.backend == "local"
     kind = default_kind(draft.framework, draft.kind)
     window = draft.window
     hosts = kind.hosts(draft.run_id, draft.replicas)
-    return placeholders(
+    return placeholder_values(
         draft.precision,
         draft.batch_size,
         (draft.replicas, draft.processes_per_replica),
         (window.warmup, window.iterations, window.log_interval),
         # As the training operator names the replicas' services, rank 0 first.
-        hosts=",".join(HERE if is_here else host for host in hosts),
-        host=HERE if is_here else kind.own_host.format(job=draft.run_id),
-        data=training.seen(draft.data, training.DATA_MOUNT),
+        hosts=",".join(LOCAL_HOST if is_local else host for host in hosts),
+        host=LOCAL_HOST if is_local else kind.own_host.format(job=draft.run_id),
+        data=training.path_in_command(draft.data, training.DATA_MOUNT),
         evaluate_every=0 if draft.training is None else draft.training.evaluate_every,
     )
 
@@ -308,15 +310,15 @@ def with_identity(draft: RunPlan, *, run_id: str, set_name: str, repeat: int) ->
     )
 
 
-def _length(plan: RunPlan) -> str:
+def _describe_length(plan: RunPlan) -> str:
     if plan.training is not None:
-        return f"train {training.in_words(plan.training)}"
-    batches = choices.accumulated(plan.options)
+        return f"train {training.describe_training(plan.training)}"
+    batches = plan_choices.batches_per_update(plan.options)
     changes = f", weights change each {batches}" if batches > 1 else ""
     return f"{plan.window.warmup} + {plan.window.iterations} iterations{changes}"
 
 
-def describe(plan: RunPlan) -> str:
+def describe_plan(plan: RunPlan) -> str:
     """Return the plan in one line, printed before objects are created."""
     return describe_case(facts_of(plan), planned_of(plan))
 
@@ -366,7 +368,7 @@ def _of_plan(facts: Facts, planned: RunPlan | None) -> list[str | None]:
         parts += [f"after {counted(facts.warmup, 'iteration')}", facts.backend]
     else:
         is_cluster = facts.backend == "kubernetes"
-        parts += [_length(planned), f"pool {facts.pool}" if is_cluster else facts.backend]
+        parts += [_describe_length(planned), f"pool {facts.pool}" if is_cluster else facts.backend]
         parts.append(planned.node and f"node {planned.node}")
     parts.append(None if facts.data in ("synthetic", "image") else f"data {facts.data}")
     if planned is not None:
@@ -380,7 +382,7 @@ def _of_plan(facts: Facts, planned: RunPlan | None) -> list[str | None]:
     return parts
 
 
-def placeholders(
+def placeholder_values(
     precision: str,
     batch_size: int | float,
     shape: tuple[int, int],
@@ -416,6 +418,6 @@ def placeholders(
     }
 
 
-def filled(word: str, values: Mapping[str, int | float | str]) -> str:
+def fill_placeholders(word: str, values: Mapping[str, int | float | str]) -> str:
     """Return a word of a command with its placeholders filled."""
     return re.sub(r"\{(\w+)\}", lambda m: str(values[m[1]]), word)

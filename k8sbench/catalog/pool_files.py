@@ -1,4 +1,4 @@
-"""Pools' files: the first one that is found counts.
+"""Node pools, read from the first pools file that exists.
 
 The order: ``--pools FILE``, ``K8SBENCH_POOLS``, ``pools.yaml`` in the user's configuration folder
 (``$XDG_CONFIG_HOME/k8sbench``), the pools of the cluster's namespace, the built-in file. Files
@@ -29,7 +29,7 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
 
     pools: dict[str, NodePool]
     source: str
-    """The path as given, the name of the cluster's, or ``built-in``."""
+    """Path as given, name of the cluster's ConfigMap, or ``built-in``."""
     default: str | None
     """Pool of runs without ``--node-pool``; None: the user has to choose."""
     text: str
@@ -39,19 +39,19 @@ class LoadedPools(msgspec.Struct, frozen=True, kw_only=True):
 
     def pool(self, name: str | None = None) -> NodePool:
         """Return the named pool or the default; an error lists the pools."""
-        wanted = self.default if name is None else name
-        known = ", ".join(self.pools)
-        if wanted is None:
+        pool_name = self.default if name is None else name
+        names = ", ".join(self.pools)
+        if pool_name is None:
             raise UsageError(
                 f"{self.source} has no default node pool.",
-                f"Choose one with --node-pool: {known}.",
+                f"Choose one with --node-pool: {names}.",
             )
-        if wanted not in self.pools:
+        if pool_name not in self.pools:
             raise NotFound(
-                f"There is no node pool {wanted!r} in {self.source}.",
-                did_you_mean(wanted, self.pools) + f"Pools: {known}.",
+                f"There is no node pool {pool_name!r} in {self.source}.",
+                did_you_mean(pool_name, self.pools) + f"Pools: {names}.",
             )
-        return self.pools[wanted]
+        return self.pools[pool_name]
 
 
 def load_pools(
@@ -62,12 +62,12 @@ def load_pools(
 ) -> LoadedPools:
     """Read the first pools file; ``file`` is the value of ``--pools``.
 
-    ``published`` is asked for the cluster's where the user has none.
+    ``published`` reads the cluster's pools; it is called if the user has no file.
     """
     env = os.environ if environ is None else environ
-    own = file or env.get(POOLS_VARIABLE) or config_files.find_user_file(env, "pools.yaml")
-    if own:
-        path = str(own)
+    users_file = file or env.get(POOLS_VARIABLE) or config_files.find_user_file(env, "pools.yaml")
+    if users_file:
+        path = str(users_file)
         text = strict_yaml.read_text(path)
         if not text.strip():
             raise InputError(
@@ -75,28 +75,28 @@ def load_pools(
                 "Write it again, and see that command's error.",
                 file=path,
             )
-        return msgspec.structs.replace(_loaded_pools(text, path, path), is_users=True)
+        return msgspec.structs.replace(_parse_pools(text, path, path), is_users=True)
     pools_file = published() if published else None
     if pools_file is not None:
         text, source = pools_file
-        return _loaded_pools(text, source, source)
+        return _parse_pools(text, source, source)
     text = resources.files("k8sbench.catalog").joinpath("pools.yaml").read_text(encoding="utf-8")
-    return _loaded_pools(text, "built-in pools.yaml", "built-in")
+    return _parse_pools(text, "built-in pools.yaml", "built-in")
 
 
-def given_pool(value: Mapping[str, Any], where: str) -> NodePool:
-    """Check a pool of another source than a file; ``where`` names it in errors."""
-    return strict_yaml.checked(value, NodePool, where=where, rules=pool_problems)
+def check_pool(value: Mapping[str, Any], where: str) -> NodePool:
+    """Read a pool that is not from a file; ``where`` names its source in errors."""
+    return strict_yaml.check_value(value, NodePool, where=where, rules=pool_problems)
 
 
-def _loaded_pools(text: str, file: str, source: str) -> LoadedPools:
+def _parse_pools(text: str, file: str, source: str) -> LoadedPools:
     document = strict_yaml.parse(text, PoolsFile, file=file, rules=document_problems)
     first = document.pools[0]
     is_whole = gpu_remark(first.gpu_resource, first.selector) not in OF_PARTS
-    alone = first.name if len(document.pools) == 1 and is_whole else None
+    only_pool = first.name if len(document.pools) == 1 and is_whole else None
     return LoadedPools(
         pools={pool.name: pool for pool in document.pools},
         source=source,
-        default=document.default or alone,
+        default=document.default or only_pool,
         text=text,
     )

@@ -229,24 +229,23 @@ class BenchmarkSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
-        """The frameworks that it has variants for, the default first."""
+        """Frameworks of the variants, the default first."""
         offered = {variant.framework for variant in self.variants}
-        rest: tuple[Framework, ...] = ("pytorch", "paddle")
-        return (
-            self.default_framework,
-            *(f for f in rest if f in offered - {self.default_framework}),
-        )
+        known: tuple[Framework, ...] = ("pytorch", "paddle")
+        others = offered - {self.default_framework}
+        return (self.default_framework, *(f for f in known if f in others))
 
     def variants_of(self, framework: str | None) -> tuple[Variant, ...]:
-        """All variants of ``framework``, or whose logs are, in the file's order."""
-        named = (v for v in self.variants if framework in (v.framework, v.framework_of_logs))
-        return tuple(named)
+        """Return the variants of a framework or with logs of it, in the file's order."""
+        matching = (v for v in self.variants if framework in (v.framework, v.framework_of_logs))
+        return tuple(matching)
 
     def variant(self, framework: str | None, name: str) -> Variant | None:
-        """The variant of a name; None where there is none."""
+        """Return the variant with a name; None without one."""
         return next((v for v in self.variants_of(framework) if v.name == name), None)
 
     def default_variant(self, framework: Framework) -> Variant | None:
-        """The variant that ``framework`` alone means; None where there is none."""
-        mine = self.variants_of(framework)
-        return next((v for v in mine if v.default), mine[0] if len(mine) == 1 else None)
+        """Return the variant that ``--framework`` alone selects; None if several could be meant."""
+        variants = self.variants_of(framework)
+        only = variants[0] if len(variants) == 1 else None
+        return next((v for v in variants if v.default), only)

@@ -25,19 +25,19 @@ Problem = tuple[tuple[str | int, ...], str]
 """Path of the offending key, and one sentence."""
 
 
-def problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
+def find_problems(spec: BenchmarkSpec, families: Collection[str]) -> Iterator[Problem]:
     """Yield the problems of a benchmark; ``families`` are the known ones."""
     if spec.default_framework not in {v.framework for v in spec.variants}:
         yield ("default_framework",), f"is {spec.default_framework}, but no variant runs on it"
     for index, reference in enumerate(spec.references):
         for path, text in _source_problems(spec, reference.source):
             yield ("references", index, *path), text
-    seen: set[tuple[str, str]] = set()
+    names_seen: set[tuple[str, str]] = set()
     for index, variant in enumerate(spec.variants):
         at = ("variants", index)
-        if (variant.framework, variant.name) in seen:
+        if (variant.framework, variant.name) in names_seen:
             yield (*at, "name"), f"says {variant.name} a second time for {variant.framework}"
-        seen.add((variant.framework, variant.name))
+        names_seen.add((variant.framework, variant.name))
         yield from ((at + path, text) for path, text in _variant_problems(spec, variant, families))
     for framework in spec.frameworks:
         defaults = [variant.default for variant in spec.variants_of(framework)]
@@ -61,8 +61,8 @@ def _variant_problems(
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
         unit = notation.declared(variant.log.unit)
-        known = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
-        if unit is None or not (unit.is_time or unit.noun in known):
+        nouns = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
+        if unit is None or not (unit.is_time or unit.noun in nouns):
             text = (
                 f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
                 f"{spec.unit}/s, or steps/s or s/step, which the batch converts; the group of a "
@@ -81,8 +81,8 @@ def _variant_problems(
 
 def _source_problems(spec: BenchmarkSpec, source: str) -> Iterator[Problem]:
     if source not in spec.sources:
-        known = ", ".join(spec.sources) or "none"
-        yield ("source",), f"is {source!r}, not among the file's sources ({known})"
+        sources = ", ".join(spec.sources) or "none"
+        yield ("source",), f"is {source!r}, not among the file's sources ({sources})"
 
 
 def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]:
@@ -94,25 +94,25 @@ def _figure_problems(spec: BenchmarkSpec, variant: Variant) -> Iterator[Problem]
 
 
 def _upstream_problems(upstream: Upstream) -> Iterator[Problem]:
-    known = {*PLACEHOLDERS, *upstream.numbers}
+    placeholders = {*PLACEHOLDERS, *upstream.numbers}
     for field in ("command", "command_one_gpu", "added"):
         for key, words in getattr(upstream, field).items():
             if not words and field != "added":
                 yield (field, key), "is empty"
-            yield from _command_problems((field, key), words, known)
+            yield from _command_problems((field, key), words, placeholders)
     yield from ((("env", *path), text) for path, text in secret_problems(upstream.env))
     for name, value in upstream.env.items():
-        for path, text in _command_problems(("env", name), (value,), known):
+        for path, text in _command_problems(("env", name), (value,), placeholders):
             yield path[:-1], text
 
 
 def _command_problems(
-    path: tuple[str | int, ...], words: Command, known: Mapping[str, str] | set[str]
+    path: tuple[str | int, ...], words: Command, placeholders: Mapping[str, str] | set[str]
 ) -> Iterator[Problem]:
     for index, word in enumerate(words):
         for name in re.findall(r"\{(\w*)\}", word):
-            if name not in known:
-                yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(known))}"
+            if name not in placeholders:
+                yield (*path, index), f"holds {{{name}}}; known: {', '.join(sorted(placeholders))}"
     if masked(line := shlex.join(words)) != line:
         yield path, "holds what looks like a credential: have the program read a variable of env"
 
@@ -140,14 +140,14 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
     if log.is_time and has_rate:
         yield ("unit",), f"is {log.unit!r}, a time; name its group step_seconds, not rate"
-    for path, pattern, known in _patterns(log):
+    for path, pattern, allowed in _patterns_with_groups(log):
         if pattern is not None:
-            groups, faults = _groups(pattern, known)
-            lacking = () if groups is None else _lacking(log, groups, known)
-            yield from ((path, fault) for fault in (*faults, *lacking))
+            groups, faults = _named_groups(pattern, allowed)
+            missing = () if groups is None else _missing_groups(log, groups, allowed)
+            yield from ((path, fault) for fault in (*faults, *missing))
 
 
-def _patterns(
+def _patterns_with_groups(
     log: LogFormat,
 ) -> Iterator[tuple[tuple[str | int, ...], str | dict[str, str] | None, Collection[str]]]:
     """Yield each expression's path, itself, and the groups that it may name."""
@@ -160,25 +160,32 @@ def _patterns(
         yield ("facts", index), fact, FACT_GROUPS
 
 
-def _lacking(log: LogFormat, groups: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Yield what an expression's named groups lack."""
-    if known == RECORD_GROUPS and "iteration" not in groups:
+def _missing_groups(
+    log: LogFormat, groups: Collection[str], allowed: Collection[str]
+) -> Iterator[str]:
+    """Yield the groups that an expression needs and does not name."""
+    if allowed == RECORD_GROUPS and "iteration" not in groups:
         yield "has no group named iteration: (?P<iteration>\\d+)"
-    if known == RECORD_GROUPS and "stamp" in groups and log.stamp_format is None and not log.fields:
+    if (
+        allowed == RECORD_GROUPS
+        and "stamp" in groups
+        and log.stamp_format is None
+        and not log.fields
+    ):
         yield "has a group named stamp; give its stamp_format"
-    times = ("rate", "step_seconds", *(("elapsed",) if known == RECORD_GROUPS else ()))
-    if "rate" in known and not {*times} & {*groups}:
+    times = ("rate", "step_seconds", *(("elapsed",) if allowed == RECORD_GROUPS else ()))
+    if "rate" in allowed and not {*times} & {*groups}:
         yield f"has no group named {' or '.join(times)}"
-    if known == RECORD_GROUPS:
-        yield from _ambiguous(log, {*groups})
-    if "value" in {*groups} & {*known} and not (log.metric or "metric" in groups):
+    if allowed == RECORD_GROUPS:
+        yield from _conflicting_groups(log, {*groups})
+    if "value" in {*groups} & {*allowed} and not (log.metric or "metric" in groups):
         yield "has no group named metric; give the metric of its value"
-    if known == FACT_GROUPS and not groups:
+    if allowed == FACT_GROUPS and not groups:
         yield f"has no named group; known: {', '.join(FACT_GROUPS)}"
 
 
-def _ambiguous(log: LogFormat, groups: Collection[str]) -> Iterator[str]:
-    """Yield what the groups of a training line say twice, or to no end."""
+def _conflicting_groups(log: LogFormat, groups: Collection[str]) -> Iterator[str]:
+    """Yield groups of a training line that exclude each other, or have no effect."""
     totals = {"elapsed", "all_samples"} & {*groups}
     if "elapsed" in groups and {"rate", "step_seconds"} & {*groups}:
         yield "has a group named elapsed beside a rate or step_seconds; one tells the time"
@@ -191,14 +198,14 @@ def _ambiguous(log: LogFormat, groups: Collection[str]) -> Iterator[str]:
             yield f"has a group named {name}, which goes with step_seconds"
 
 
-def _groups(
-    pattern: str | dict[str, str], known: Collection[str]
+def _named_groups(
+    pattern: str | dict[str, str], allowed: Collection[str]
 ) -> tuple[set[str] | None, list[str]]:
     """Return an expression's named groups (None if invalid) and the problems."""
     try:
         names = notation.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
     except InputError as error:
         return None, [f"is not a regular expression: {error}"]
-    unknown = sorted({*names} - {*known})
-    what = ", ".join(known) or "none"
+    unknown = sorted({*names} - {*allowed})
+    what = ", ".join(allowed) or "none"
     return {*names}, [f"has a group named {name}; known: {what}" for name in unknown]

@@ -1,6 +1,7 @@
 """Strict YAML for files that people write.
 
-A file becomes text, the text values with their lines, and these one checked value.
+A file is read as text, the text as plain values with their lines, and these become one checked
+value.
 
 Stricter than YAML. One document, a mapping, text in UTF-8; no anchors, aliases, merge keys or tags,
 so that what stands in the file is what it means and nothing can grow. Words that YAML 1.1 alone
@@ -91,25 +92,27 @@ def parse(text: str, type_: type[T], *, file: str, rules: Rules[T] | None = None
     if not isinstance(document.value, dict):
         what = "is empty" if document.value is None else "is not a mapping"
         raise document.error(f"{what}.", "Write keys and values, as 'name: value'.")
-    if fault := _fault(type_, document.value, ()):
+    if fault := _find_fault(type_, document.value, ()):
         path, message, action = fault
         raise document.error(message, action, document.line_of(path))
     result = msgspec.convert(document.value, type_)
-    broken = [(document.line_of(path), path, what) for path, what in rules(result)] if rules else ()
-    if broken:
-        line, path, what = min(broken, key=lambda each: each[0])
-        raise document.error(f"{_spelled(path)} {what}.", line=line)
+    problems = (
+        [(document.line_of(path), path, what) for path, what in rules(result)] if rules else ()
+    )
+    if problems:
+        line, path, what = min(problems, key=lambda problem: problem[0])
+        raise document.error(f"{_spell_path(path)} {what}.", line=line)
     return result
 
 
-def checked(value: Any, type_: type[T], *, where: str, rules: Rules[T] | None = None) -> T:
-    """Check plain values of another source than a file; ``where`` names it in errors."""
-    if fault := _fault(type_, value, ()):
+def check_value(value: Any, type_: type[T], *, where: str, rules: Rules[T] | None = None) -> T:
+    """Convert plain values that are not from a file; ``where`` names their source in errors."""
+    if fault := _find_fault(type_, value, ()):
         _, message, action = fault
         raise InputError(message, action, file=where)
     result = msgspec.convert(value, type_)
     for path, what in rules(result) if rules else ():
-        raise InputError(f"{_spelled(path)} {what}.", file=where)
+        raise InputError(f"{_spell_path(path)} {what}.", file=where)
     return result
 
 
@@ -129,7 +132,7 @@ class _Document:
                     self._lines[()] = _line(event)
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
-            line, problem = yaml_text.broken(error)
+            line, problem = yaml_text.describe_syntax_error(error)
             raise self.error(f"is not YAML: {problem}.", HOW_TO_WRITE, line) from None
 
     def line_of(self, path: Path) -> int:
@@ -164,7 +167,7 @@ class _Document:
             else:
                 key = self._key(child, path)
                 if key in mapping:
-                    message = f"has the key {_short(key)!r} a second time."
+                    message = f"has the key {_shorten(key)!r} a second time."
                     raise self.error(message, "Keep one of them.", _line(child))
                 self._lines[*path, key] = _line(child)
                 mapping[key] = self._node(next(self._events), (*path, key))
@@ -201,32 +204,36 @@ _Fault = tuple[Path, str, str]
 """Path of the fault, the fault, and the action."""
 
 
-def _fault(kind: Any, value: Any, path: Path) -> _Fault | None:
+def _find_fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     """Return the first and innermost fault of ``value``; None without one."""
     try:
         msgspec.convert(value, kind)
         return None
     except msgspec.ValidationError as error:
         problem = str(error)
-    arms, description = _arms(kind)
+    arms, description = _union_types(kind)
     for arm in arms:
         faults: Iterator[_Fault | None] = iter(())
         if isinstance(value, dict) and (isinstance(arm, type) or get_origin(arm) is dict):
             faults = _mapping_faults(arm, value, path)
         elif isinstance(value, list) and get_origin(arm) in (tuple, list):
-            faults = (_fault(get_args(arm)[0], item, (*path, i)) for i, item in enumerate(value))
+            faults = (
+                _find_fault(get_args(arm)[0], item, (*path, i)) for i, item in enumerate(value)
+            )
         if fault := next(filter(None, faults), None):
             return fault
-    name = _spelled(path)
-    is_ = f"is {_short(json.dumps(value, ensure_ascii=False))}"
+    name = _spell_path(path)
+    is_ = f"is {_shorten(json.dumps(value, ensure_ascii=False))}"
     if get_origin(arms[0]) is Literal:
-        known = [str(item) for item in get_args(arms[0])]
-        near = did_you_mean(str(value), known).strip()
-        return path, f"{name} {is_}, not one of {', '.join(known)}.", near
+        allowed = [str(item) for item in get_args(arms[0])]
+        near = did_you_mean(str(value), allowed).strip()
+        return path, f"{name} {is_}, not one of {', '.join(allowed)}.", near
     # The expected type of "Expected `int | null`, got `str` - at `$.x`" or "Expected `int` >= 1".
-    _, wanted, limit = re.split(r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1)
-    wanted = " or ".join(_WORDS[item] for item in wanted.split(" | ") if item != "null") + limit
-    return path, f"{name} should be {description or wanted}, but {is_}.", ""
+    _, expected, limit = re.split(
+        r"`([^`]*)`", re.sub(r"(, got| - at) .*", "", problem), maxsplit=1
+    )
+    expected = " or ".join(_WORDS[item] for item in expected.split(" | ") if item != "null") + limit
+    return path, f"{name} should be {description or expected}, but {is_}.", ""
 
 
 def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_Fault | None]:
@@ -236,40 +243,40 @@ def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_F
     """
     is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     fields = msgspec.structs.fields(kind) if is_struct else ()
-    known = {field.encode_name: field.type for field in fields}
+    types_by_key = {field.encode_name: field.type for field in fields}
     key_kind, item_kind = get_args(kind) or (str, None)
     for key, item in value.items():
-        if fields and key not in known:
-            where = f" in {_spelled(path)}" if path else ""
-            action = f"{did_you_mean(key, known)}Known keys: {', '.join(known)}."
-            yield (*path, key), f"unknown key {_short(key)!r}{where}.", action
-        if fault := _fault(key_kind, key, (*path, key)):
+        if fields and key not in types_by_key:
+            where = f" in {_spell_path(path)}" if path else ""
+            action = f"{did_you_mean(key, types_by_key)}Known keys: {', '.join(types_by_key)}."
+            yield (*path, key), f"unknown key {_shorten(key)!r}{where}.", action
+        if fault := _find_fault(key_kind, key, (*path, key)):
             yield fault[0], f"the key {fault[1]}", fault[2]
-        yield _fault(known.get(key, item_kind), item, (*path, key))
+        yield _find_fault(types_by_key.get(key, item_kind), item, (*path, key))
     for field in fields:
         if field.required and field.encode_name not in value:
             name = field.encode_name
-            yield path, f"{_spelled(path)} lacks the key {name!r}.", f"Add '{name}: …'."
+            yield path, f"{_spell_path(path)} lacks the key {name!r}.", f"Add '{name}: …'."
 
 
-def _arms(kind: Any) -> tuple[list[Any], str]:
+def _union_types(kind: Any) -> tuple[list[Any], str]:
     """Return a union's types and the description from msgspec.Meta."""
     if get_origin(kind) is Annotated:
-        arms, description = _arms(get_args(kind)[0])
+        arms, description = _union_types(get_args(kind)[0])
         return arms, next((m.description for m in kind.__metadata__ if m.description), description)
     if get_origin(kind) in (Union, types.UnionType):
-        parts = [_arms(part) for part in get_args(kind)]
+        parts = [_union_types(part) for part in get_args(kind)]
         return [arm for arms, _ in parts for arm in arms], "".join(words for _, words in parts)
     return [kind], ""
 
 
-def _spelled(path: Path) -> str:
-    """A path as people write it: ``variants[0].window.warmup``."""
+def _spell_path(path: Path) -> str:
+    """Write a path as people do: ``variants[0].window.warmup``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".") or "the file"
 
 
-def _short(text: str) -> str:
-    """Text that fits into a sentence."""
+def _shorten(text: str) -> str:
+    """Return text that is short enough for a sentence."""
     line = " ".join(text.split())
     return line if len(line) <= 60 else line[:57] + "…"

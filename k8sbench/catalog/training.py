@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
-from k8sbench.catalog.choices import PlanChoices, check_ours
+from k8sbench.catalog.plan_choices import PlanChoices, check_own_program
 from k8sbench.model import identity
 from k8sbench.model.errors import NotFound, UsageError, did_you_mean
 from k8sbench.model.plain_text import counted
@@ -20,7 +20,7 @@ from k8sbench.model.spec_values import LengthUnit, Preset
 from k8sbench.model.speed_options import SPEED_ALONE, Option
 
 TIMEOUTS: dict[Preset, float] = {"smoke": 7200.0, "full": 14 * 86400.0}
-"""Default limits, as in :mod:`~k8sbench.catalog.choices`.
+"""Default limits, as in :mod:`~k8sbench.catalog.plan_choices`.
 
 One V100 takes 5 days for TSM's 50 epochs.
 """
@@ -32,7 +32,7 @@ _OF_TRAINING = (
 _OF_OURS = ("iterations", "epochs", "evaluate_every", "to_the_end", "max_restarts")
 
 
-def training(
+def plan_training(
     case: PlanChoices, size: Preset, world_size: int, source: str, notes: list[str]
 ) -> PlannedTraining | None:
     """Return the planned training; None in throughput mode.
@@ -41,7 +41,7 @@ def training(
     """
     request, train = case.request, case.variant.train
     if request.mode == "throughput":
-        for name in _given(case, _OF_TRAINING):
+        for name in _given_options(case, _OF_TRAINING):
             raise UsageError(f"{name} is for --mode train.", "Add that, or leave it out.")
         return None
     if case.impl == "k8sbench" and case.variant.trainer_module in SPEED_ALONE:
@@ -54,20 +54,20 @@ def training(
             f"The catalog does not say how {case.label} trains to an accuracy.",
             "Add train: to its YAML, or use --mode throughput.",
         )
-    _check_foreign(case)
-    if case.impl == "k8sbench" and not is_real(source):
+    _check_published_program(case)
+    if case.impl == "k8sbench" and not is_users_data(source):
         place = "PATH" if case.site.backend == "local" else "pvc:NAME[/SUB]"
         raise UsageError(
             f"--mode train needs real data: no accuracy follows from --data {source}.",
             f"Give --data {place}; docs/training.md says in what form.",
         )
-    length, unit, every = _catalogs(case, size, world_size)
+    length, unit, every = _catalog_length(case, size, world_size)
     if request.epochs is not None or request.iterations is not None:
-        asked_unit: LengthUnit = "epochs" if request.epochs is not None else "iterations"
+        requested_unit: LengthUnit = "epochs" if request.epochs is not None else "iterations"
         length = request.epochs or request.iterations or 0
         # In the other unit the catalog's interval means nothing.
-        every = every if asked_unit == unit else 1 if asked_unit == "epochs" else length
-        unit = asked_unit
+        every = every if requested_unit == unit else 1 if requested_unit == "epochs" else length
+        unit = requested_unit
     if request.evaluate_every is not None and request.evaluate_every > length:
         raise UsageError(
             f"--evaluate-every {request.evaluate_every} is beyond the length of {length} {unit}.",
@@ -80,7 +80,7 @@ def training(
         )
     if size == "full" and case.impl == "k8sbench" and request.checkpoints is None:
         notes.append("no --checkpoints: an interrupted run starts from the beginning")
-    target = _target(case, size)
+    target = _choose_target(case, size)
     return PlannedTraining(
         length=length,
         unit=unit,
@@ -93,7 +93,7 @@ def training(
     )
 
 
-def max_restarts(case: PlanChoices) -> int:
+def choose_max_restarts(case: PlanChoices) -> int:
     """Return how often a failed job is created again."""
     request = case.request
     if request.max_restarts and request.checkpoints is None:
@@ -105,7 +105,7 @@ def max_restarts(case: PlanChoices) -> int:
     return default if request.max_restarts is None else request.max_restarts
 
 
-def fitted(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWindow:
+def fit_window(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWindow:
     """Return the window of a training run.
 
     It lies within the training's length and has no steps after it.
@@ -121,20 +121,22 @@ def fitted(window: PlannedWindow, planned: PlannedTraining | None) -> PlannedWin
     )
 
 
-def arguments(plan: RunPlan) -> dict[str, Option]:
+def trainer_options(plan: RunPlan) -> dict[str, Option]:
     """Return the trainers' options that name files, and those of a training.
 
     Empty for generated data in throughput mode.
     """
     weights, checkpoints, planned = plan.weights, plan.checkpoints, plan.training
     options: dict[str, Option] = {}
-    if is_real(plan.data):
-        options["data"] = seen(plan.data, DATA_MOUNT)
+    if is_users_data(plan.data):
+        options["data"] = path_in_command(plan.data, DATA_MOUNT)
     if weights is not None:
         # A volume is mounted at the folder of the file.
-        options["weights"] = seen(weights, f"{WEIGHTS_MOUNT}/{weights.rpartition('/')[2]}")
+        options["weights"] = path_in_command(
+            weights, f"{WEIGHTS_MOUNT}/{weights.rpartition('/')[2]}"
+        )
     if checkpoints is not None:
-        folder = seen(checkpoints, CHECKPOINTS_MOUNT)
+        folder = path_in_command(checkpoints, CHECKPOINTS_MOUNT)
         options[identity.CHECKPOINTS_OPTION.lstrip("-")] = f"{folder}/{RUN_FOLDER}"
     if planned is None:
         return options
@@ -149,7 +151,7 @@ def arguments(plan: RunPlan) -> dict[str, Option]:
     return options
 
 
-def in_words(planned: PlannedTraining) -> str:
+def describe_training(planned: PlannedTraining) -> str:
     """``80000 iterations, evaluated every 8000, to mIoU 78.5 %``."""
     length = counted(planned.length, planned.unit.removesuffix("s"))
     words = f"{length}, evaluated every {planned.evaluate_every}"
@@ -159,7 +161,7 @@ def in_words(planned: PlannedTraining) -> str:
     return f"{words}, {verb} {planned.metric} {planned.target:g} %"
 
 
-def _given(case: PlanChoices, names: tuple[str, ...]) -> list[str]:
+def _given_options(case: PlanChoices, names: tuple[str, ...]) -> list[str]:
     return [
         f"--{name.replace('_', '-')}"
         for name in names
@@ -167,7 +169,7 @@ def _given(case: PlanChoices, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _check_foreign(case: PlanChoices) -> None:
+def _check_published_program(case: PlanChoices) -> None:
     """Raise if a published program cannot train as the options say."""
     if case.impl == "k8sbench":
         return
@@ -177,12 +179,14 @@ def _check_foreign(case: PlanChoices) -> None:
             f"The catalog has no words for {case.label} of upstream in --mode train.",
             "Add upstream: added: train: to its YAML, or leave out --impl.",
         )
-    for option in _given(case, _OF_OURS):
-        check_ours(case, option)
+    for option in _given_options(case, _OF_OURS):
+        check_own_program(case, option)
 
 
-def _catalogs(case: PlanChoices, size: Preset, world_size: int) -> tuple[int, LengthUnit, int]:
-    """Length, unit and interval of the catalog."""
+def _catalog_length(
+    case: PlanChoices, size: Preset, world_size: int
+) -> tuple[int, LengthUnit, int]:
+    """Return length, unit and evaluation interval by the catalog."""
     train, smoke = case.variant.train, case.variant.smoke
     assert train is not None, "checked by training()"
     if size == "full":
@@ -196,18 +200,18 @@ def _catalogs(case: PlanChoices, size: Preset, world_size: int) -> tuple[int, Le
     return smoke.train.length, smoke.train.unit, smoke.train.evaluate_every
 
 
-def _target(case: PlanChoices, size: Preset) -> float | None:
-    asked, known = case.request.target, case.spec.target_accuracy
-    if asked == "none":
+def _choose_target(case: PlanChoices, size: Preset) -> float | None:
+    requested, published = case.request.target, case.spec.target_accuracy
+    if requested == "none":
         return None
-    if asked is not None:
-        if not 0 < asked <= 100:
+    if requested is not None:
+        if not 0 < requested <= 100:
             raise UsageError(
-                f"--target {asked:g} is not a percentage.", "Give more than 0, up to 100."
+                f"--target {requested:g} is not a percentage.", "Give more than 0, up to 100."
             )
-        return asked
-    # What a full training reaches says nothing of a small one.
-    return known.percent if known is not None and size == "full" else None
+        return requested
+    # A small training does not reach the accuracy of a full one.
+    return published.percent if published is not None and size == "full" else None
 
 
 # -- places of files -------------------------------------------------------------------------------
@@ -225,77 +229,77 @@ A variable, so that the commands of repeats are equal.
 """
 
 
-def data(case: PlanChoices) -> str:
+def choose_data(case: PlanChoices) -> str:
     """Return the plan's ``data`` for the chosen options."""
-    asked = case.request.data
-    ours = case.impl == "k8sbench"
-    if asked == "synthetic" or (ours and asked in OWN_DATA):
-        return asked
-    if asked in OWN_DATA:
-        check_ours(case, f"--data {asked}")
-    if not (is_path(asked) or asked.startswith("pvc:")):
+    source = case.request.data
+    is_own_program = case.impl == "k8sbench"
+    if source == "synthetic" or (is_own_program and source in OWN_DATA):
+        return source
+    if source in OWN_DATA:
+        check_own_program(case, f"--data {source}")
+    if not (is_local_path(source) or source.startswith("pvc:")):
         raise UsageError(
-            f"--data {asked!r} is not a source of samples.", f"Write {' or '.join(OWN_DATA)}."
+            f"--data {source!r} is not a source of samples.", f"Write {' or '.join(OWN_DATA)}."
         )
-    return _place(case, "--data", asked)
+    return _check_place(case, "--data", source)
 
 
-def weights(case: PlanChoices) -> str | None:
-    """The file of start weights; None: from scratch."""
-    asked = case.request.weights
-    if asked is None:
+def choose_weights(case: PlanChoices) -> str | None:
+    """Return the file of start weights; None: from scratch."""
+    requested = case.request.weights
+    if requested is None:
         return None
-    check_ours(case, "--weights")
-    place = _place(case, "--weights", asked, "/FILE")
+    check_own_program(case, "--weights")
+    place = _check_place(case, "--weights", requested, "/FILE")
     if not place.endswith(suffix := WEIGHTS[case.framework]):
         raise UsageError(
-            f"--weights {asked} is not a {suffix} file.",
+            f"--weights {requested} is not a {suffix} file.",
             "Name the published file: docs/training.md#start-weights.",
         )
     return place
 
 
-def checkpoints(case: PlanChoices) -> str | None:
+def choose_checkpoints(case: PlanChoices) -> str | None:
     """Return the parent of each run's checkpoint folder, or None."""
-    asked = case.request.checkpoints
-    if asked is None:
+    requested = case.request.checkpoints
+    if requested is None:
         return None
-    check_ours(case, "--checkpoints")
-    return _place(case, "--checkpoints", asked)
+    check_own_program(case, "--checkpoints")
+    return _check_place(case, "--checkpoints", requested)
 
 
-def is_real(source: str) -> bool:
+def is_users_data(source: str) -> bool:
     """True if the plan's data are the user's files."""
     return source.startswith(("pvc:", "path:"))
 
 
-def is_path(text: str) -> bool:
+def is_local_path(text: str) -> bool:
     """True if the text is a path of this machine."""
     return bool(text) and not text.startswith(("pvc:", "synth"))
 
 
-def claims(plan: RunPlan) -> dict[str, bool]:
+def mounted_claims(plan: RunPlan) -> dict[str, bool]:
     """Return the claims that the pods mount → True if written to."""
     writes: dict[str, bool] = {}
     for text in (plan.data, plan.weights, plan.pool.python_packages, plan.checkpoints):
-        if text and (named := claim(text)) is not None:
-            writes[named.name] = text == plan.checkpoints or writes.get(named.name, False)
+        if text and (volume := claim(text)) is not None:
+            writes[volume.name] = text == plan.checkpoints or writes.get(volume.name, False)
     return writes
 
 
-def seen(place: str, mount: str) -> str:
-    """Return a location's folder as the command sees it."""
+def path_in_command(place: str, mount: str) -> str:
+    """Return the path by which the command finds a location."""
     if not place.startswith("path:"):
         return mount
     # In a command $(NAME) is a variable.
     return place.removeprefix("path:").replace("$", "$$")
 
 
-def _place(case: PlanChoices, option: str, text: str, below: str = "[/SUB]") -> str:
+def _check_place(case: PlanChoices, option: str, text: str, below: str = "[/SUB]") -> str:
     is_local = case.site.backend == "local"
     if text.startswith("pvc:"):
-        named = claim(text)
-        if named is None or (below == "/FILE" and named.folder is None):
+        volume = claim(text)
+        if volume is None or (below == "/FILE" and volume.folder is None):
             raise UsageError(f"{option} {text!r} names no volume claim.", f"Write pvc:NAME{below}.")
         if is_local:
             raise UsageError(
@@ -378,9 +382,9 @@ DATA_SETS = (
 )
 
 
-def data_set(name: str) -> KnownDataSet:
+def find_data_set(name: str) -> KnownDataSet:
     """Return a data set by its name; raises :class:`NotFound`."""
-    names = [known.name for known in DATA_SETS]
+    names = [data_set.name for data_set in DATA_SETS]
     if name not in names:
         near = did_you_mean(name, names)
         raise NotFound(f"There is no data set {name!r}.", f"{near}There are: {', '.join(names)}.")

@@ -32,7 +32,7 @@ class _ManifestLoader(LOADER):  # type: ignore[misc]
     """Reads dates as text, as kubectl does."""
 
     yaml_implicit_resolvers: ClassVar = {
-        first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+        first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in LOADER.yaml_implicit_resolvers.items()
     }
 
@@ -40,10 +40,10 @@ class _ManifestLoader(LOADER):  # type: ignore[misc]
 def load_manifests(text: str) -> list[Any]:
     """Read all documents as kubectl reads them; raises :class:`yaml.YAMLError`."""
     documents = yaml.load_all(text, Loader=_ManifestLoader)
-    return [one for one in documents if one is not None]
+    return [document for document in documents if document is not None]
 
 
-def broken(error: Exception) -> tuple[int | None, str]:
+def describe_syntax_error(error: Exception) -> tuple[int | None, str]:
     """Return the line (None if unknown) and the text of a syntax error."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from k8sbench.catalog.training import is_path
+from k8sbench.catalog.training import is_local_path
 from k8sbench.model.errors import InputError, did_you_mean
 from k8sbench.model.request import CLUSTER, LOCAL
 
@@ -120,7 +120,7 @@ def _value(key: str, param: click.Option, value: Any, path: str) -> Any:
 def _from_folder(value: str, folder: Path) -> str:
     """Have a relative path start at the folder of its file."""
     is_url = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", value)
-    if value in {CLUSTER, LOCAL} or is_url or not is_path(value):
+    if value in {CLUSTER, LOCAL} or is_url or not is_local_path(value):
         return value
     with contextlib.suppress(RuntimeError):  # no home for a ~
         value = str(Path(value).expanduser())
@@ -146,9 +146,9 @@ class BenchmarkPath(click.Path):
         """Return the names that begin so, or ask for files where none does."""
         from click.shell_completion import CompletionItem
 
-        from k8sbench.catalog import loading
+        from k8sbench.catalog import spec_files
 
-        names = [name for name in loading.names() if name.startswith(incomplete)]
+        names = [name for name in spec_files.names() if name.startswith(incomplete)]
         return [*map(CompletionItem, names)] or super().shell_complete(ctx, param, incomplete)
 
 

@@ -87,7 +87,7 @@ def read(text: str, file: str, sets: Iterable[str], rows: Mapping[str, Group]) -
     try:
         found = yaml_text.load_texts(text)
     except yaml.YAMLError as error:
-        line, problem = yaml_text.broken(error)
+        line, problem = yaml_text.describe_syntax_error(error)
         raise InputError(f"is no YAML: {problem}.", file=file, line=line) from error
     found = _mapping(found or {}, "the file", file)
     parts = {}

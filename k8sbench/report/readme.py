@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jinja2
 import msgspec
 
-from k8sbench.catalog.training import in_words
+from k8sbench.catalog.training import describe_training
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
@@ -166,7 +166,7 @@ class _Rows(ReportRows):
             window = planned.window
             parts.append(say("window", iterations=window.iterations, warmup=window.warmup))
         if training is not None:
-            length = in_words(training)
+            length = describe_training(training)
             parts.append(say("training", length=length, warmup=group.facts.warmup))
         return " ".join(parts) or None
 

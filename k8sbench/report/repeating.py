@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.catalog.choices import parse_case
-from k8sbench.catalog.planning import filled, placeholders
+from k8sbench.catalog.plan_choices import parse_case
+from k8sbench.catalog.planning import fill_placeholders, placeholder_values
 from k8sbench.catalog.published import Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.group import Result
@@ -284,7 +284,7 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
     interval = window.log_interval[gpus]
     is_alone = facts.replicas == 1
     values = upstream.values(
-        placeholders(
+        placeholder_values(
             facts.precision,
             batch,
             (facts.replicas, processes),
@@ -295,7 +295,7 @@ def _words(variant: Variant, upstream: Upstream, result: Result) -> list[str]:
             evaluate_every=variant.train.evaluate_every[gpus] if variant.train else 0,
         )
     )
-    fill = functools.partial(filled, values=values)
+    fill = functools.partial(fill_placeholders, values=values)
     words = [
         *(f"{name}={fill(text)}" for name, text in upstream.env.items()),
         *map(fill, upstream.words(facts.precision, world_size=world_size, mode=mode)),

@@ -39,7 +39,7 @@ UNVERIFIED = {"gpus-unverified", "batch-unverified", "precision-unverified"}
 @pytest.mark.parametrize("row", OTHERS, ids=lambda row: row.file)
 def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row: Row) -> None:
     name, variant = DECLARED[key(row)]
-    spec = spec_files.find(_path(name)).spec
+    spec = spec_files.load_spec(_path(name)).spec
     (chosen,) = (each for each in spec.variants if each.name == variant)
     expected = from_variant(
         spec, chosen, gpus=row.gpus, precision=key(row)[1], warmup=row.warmup or None
@@ -70,7 +70,7 @@ def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row
 def test_every_example_of_another_program_is_held_against_a_log_of_it() -> None:
     examples = {path.stem for path in FOLDER.glob("*.yaml")} - NO_PUBLIC_LOG
     assert {DECLARED[key(row)][0] for row in OTHERS} == examples
-    variants = {(s, v.name) for s in examples for v in spec_files.find(_path(s)).spec.variants}
+    variants = {(s, v.name) for s in examples for v in spec_files.load_spec(_path(s)).spec.variants}
     assert {DECLARED[key(row)] for row in OTHERS} == variants
 
 

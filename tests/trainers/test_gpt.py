@@ -198,7 +198,9 @@ def test_the_models_size_is_the_published_one_and_the_catalogs(
     with torch.device("meta"):
         model = GPT2(layers, heads)
     counts = {key: each.numel() for key, each in model.named_parameters()}
-    known = next(v for v in spec_files.find("gpt").spec.variants if v.name == variant).fingerprint
+    known = next(
+        v for v in spec_files.load_spec("gpt").spec.variants if v.name == variant
+    ).fingerprint
     assert known is not None
     assert known.position_gmac is not None
     assert (sum(counts.values()), known.parameters) == (parameters, parameters)

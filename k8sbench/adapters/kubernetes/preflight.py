@@ -26,7 +26,7 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import OBSERVER, ROLE, ApiFault, Tolerated
 from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
-from k8sbench.catalog.training import claims
+from k8sbench.catalog.training import mounted_claims
 from k8sbench.diagnose.preflight import checks
 from k8sbench.diagnose.preflight.facts import (
     MetricsEndpoint,
@@ -133,9 +133,9 @@ def refuse(api: Api, plans: Sequence[RunPlan]) -> None:
     Raises :class:`Unreachable` with a sentence for each. Forbidden reads reject nothing.
     """
     # One command names one queue and one pool.
-    different = {(*claims(plan).items(), plan.replicas > 1): plan for plan in plans}
+    different = {(*mounted_claims(plan).items(), plan.replicas > 1): plan for plan in plans}
     for plan in different.values():
-        if claims(plan) or plan.queue is not None:
+        if mounted_claims(plan) or plan.queue is not None:
             _refuse(api, plan)
 
 
@@ -258,7 +258,7 @@ def _claims(api: Api, plan: RunPlan) -> dict[str, KubeObject | Unknown | None]:
     find, home = api.find, api.place.namespace
     return {
         name: _answer(partial(find, kinds.path("PersistentVolumeClaim", home, name)))
-        for name in claims(plan)
+        for name in mounted_claims(plan)
     }
 
 

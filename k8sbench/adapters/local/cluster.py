@@ -25,7 +25,7 @@ import psutil
 import k8sbench
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.job import ENDED, LocalJob, LocalReplica
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.model import errors
 from k8sbench.model.errors import EarlierAttempt, JobFailed, NotFound, UsageError
 from k8sbench.model.plain_text import counted

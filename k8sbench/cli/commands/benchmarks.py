@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from k8sbench.app import data_sets
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.catalog.published import Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
-from k8sbench.catalog.training import DATA_SETS, data_set
+from k8sbench.catalog.training import DATA_SETS, find_data_set
 from k8sbench.cli.options import format_option
 from k8sbench.cli.running import SignalStop
 from k8sbench.cli.terminal import output
@@ -69,13 +69,13 @@ def command(benchmark: str | None, output_format: str) -> None:
     shows a file of your own; docs/catalog.md says how to write one.
     """
     if benchmark is None:
-        every = loading.load_all()
+        every = spec_files.load_all()
         documents = map(_document, every)
         names = [loaded.spec.name for loaded in every]
         rows = [row for loaded in every for row in _rows(loaded)]
         output.write_items(output_format, COLUMNS, rows, [*documents], names)
         return
-    loaded = loading.load_one(benchmark)
+    loaded = spec_files.load_spec(benchmark)
     if output_format == "table":
         _one(loaded)
     else:
@@ -87,13 +87,19 @@ def _document(loaded: LoadedSpec) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": loaded.source,
         "digest": loaded.digest,
-        "images": loading.images(loaded.spec),
+        "images": _images(loaded),
         "benchmark": loaded.spec,
     }
 
 
+def _images(loaded: LoadedSpec) -> tuple[ListedImage, ...]:
+    from k8sbench.catalog import packaged  # it imports YAML
+
+    return packaged.benchmark_images(loaded.spec)
+
+
 def _rows(loaded: LoadedSpec) -> Iterator[Row]:
-    images = loading.images(loaded.spec)
+    images = _images(loaded)
     for framework in loaded.spec.frameworks:
         own = [image for image in images if image.framework == framework]
         yield from ((loaded, framework, image) for image in own or (None,))
@@ -300,6 +306,6 @@ def _run(action: Any, words: list[str], **given: Any) -> int:
     if code == 0:
         output.note(f"{name}: all is there, in {place}.")
     elif missing:
-        source = data_set(name).source
+        source = find_data_set(name).source
         output.note(f"{name}: something is missing or broken in {place}. {source}")
     return code

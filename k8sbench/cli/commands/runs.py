@@ -18,7 +18,7 @@ from k8sbench.app import collect, ending, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.run_list import Listing
 from k8sbench.app.stores import StoresRead
-from k8sbench.catalog.planning import describe
+from k8sbench.catalog.planning import describe_plan
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -259,7 +259,7 @@ def _planned(status: RunStatus) -> list[tuple[str, str | None]]:
     if plan is None:
         return [("Plan", "none: nobody planned it, and its log is not read"), of_set]
     notes = [("Note", text) for text in plan.notes]
-    return [("Plan", describe(plan)), *notes, of_set, ("Command", group_words.command(plan))]
+    return [("Plan", describe_plan(plan)), *notes, of_set, ("Command", group_words.command(plan))]
 
 
 def _on_cluster(status: RunStatus) -> list[tuple[str, str | None]]:

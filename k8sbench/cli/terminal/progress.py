@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from k8sbench.catalog.planning import describe
+from k8sbench.catalog.planning import describe_plan
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.live import LiveRun, Output, Sweep
 from k8sbench.model import times
@@ -58,7 +58,7 @@ class Progress:
 
     def plan(self, plan: RunPlan) -> None:
         """Print the plan line unless just printed, and new notes."""
-        described = describe(plan)
+        described = describe_plan(plan)
         if described != self._printed_plan:  # repeats of a case share one plan
             self.note(described)
         self._printed_plan = described
@@ -254,7 +254,7 @@ class LogLines(Progress):
     def planned(self, run: Run) -> None:
         """Log which run is followed from now on."""
         where = f"set {run.set_name}, repeat {run.repeat}"
-        self._print(self._followed(run), f"{run.phase}: {describe(run.plan)} ({where})")
+        self._print(self._followed(run), f"{run.phase}: {describe_plan(run.plan)} ({where})")
 
     def on_event(self, run: Run, event: JobEvent) -> None:
         """Log a change; output of programs is archived and not logged."""

@@ -12,7 +12,7 @@ from types import SimpleNamespace as Subject
 import msgspec
 
 from k8sbench import __version__
-from k8sbench.catalog.training import claims
+from k8sbench.catalog.training import mounted_claims
 from k8sbench.diagnose.preflight import deployment, nodes
 from k8sbench.diagnose.preflight.facts import (
     LEVELS,
@@ -250,7 +250,7 @@ def gpu_metrics(facts: PreflightFacts) -> Iterator[Subject]:
 def volume_claims(facts: PreflightFacts) -> Iterator[Subject]:
     """Yield the volume claims of the runs."""
     several = facts.plan.replicas > 1
-    written = claims(facts.plan)
+    written = mounted_claims(facts.plan)
     for name, found in facts.claims.items():
         claim = {} if found is None or isinstance(found, Unknown) else found
         status = claim.get("status", {})

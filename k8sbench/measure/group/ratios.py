@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from k8sbench.catalog.choices import parse_case
+from k8sbench.catalog.plan_choices import parse_case
 from k8sbench.catalog.published import Accuracy, Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name

@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from k8sbench.catalog import choices
-from k8sbench.catalog.imported import Shape
+from k8sbench.catalog import plan_choices
+from k8sbench.catalog.imported_plans import Shape
 from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.published import Accuracy
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
@@ -258,7 +258,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def shape(self) -> Shape | None:
         """The case as nodes and GPUs of each; raises :class:`UsageError`."""
-        return None if self.case is None else choices.parse_case(self.case)
+        return None if self.case is None else plan_choices.parse_case(self.case)
 
     @property
     def values(self) -> dict[str, Any]:
@@ -317,12 +317,12 @@ def split_precision(precision: str | None) -> tuple[str | None, str | None]:
 
 
 def named_values(said: Mapping[str, Any]) -> NamedValues:
-    """Return what a name says (:func:`.imported.from_name`) as values of the log."""
+    """Return what a name says (:func:`.imported_plans.options_in_name`) as values of the log."""
     precision, amp_dtype = split_precision(said.get("precision"))
     nodes = None
     gpus = said.get("gpus")
     if "case" in said:
-        nodes, each = choices.parse_case(said["case"])
+        nodes, each = plan_choices.parse_case(said["case"])
         gpus = nodes * each
     return NamedValues(
         gpus=gpus,

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.log_files import LogFile
 from k8sbench.reader.measuring import expectation
@@ -68,7 +68,7 @@ def judged(logs: Iterable[OpenedLog], options: MeasureOptions) -> JudgedLog:
 
     Without a family: as any family, or as the benchmark of the catalog that the logs state.
     """
-    benchmarks = loading.load_all() if options.family is None else []
+    benchmarks = spec_files.load_all() if options.family is None else []
     possible = expectation.candidates(options, benchmarks)
     return judge(logs, [replace(each.expected, **options.values) for each in possible])
 

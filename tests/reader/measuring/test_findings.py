@@ -265,7 +265,7 @@ def fast(**options: bool) -> Found:
 
 
 # Our own trainers.
-SPEC = spec_files.find("deeplabv3p").spec
+SPEC = spec_files.load_spec("deeplabv3p").spec
 (VARIANT,) = (each for each in SPEC.variants if each.name == "mmseg")
 BY_CATALOG = expectation.from_variant(SPEC, VARIANT)
 OURS: dict[str, Any] = {"format": "k8sbench", "gpus": None, "batch_size": None}

@@ -45,7 +45,7 @@ def test_json_of_one_holds_everything_that_its_file_holds(name: str) -> None:
     shown = json.loads(run(name, "-o", "json").stdout)
     assert shown["schema"] == 2
     assert shown["source"] == "built-in"
-    found = spec_files.find(name)
+    found = spec_files.load_spec(name)
     assert shown["digest"] == found.digest
     assert shown["benchmark"] == json.loads(msgspec.json.encode(found.spec))
     assert yaml.safe_load(run(name, "-o", "yaml").stdout) == shown
@@ -58,7 +58,7 @@ def test_what_the_reports_published_is_shown_golden(name: str) -> None:
 
 
 def test_a_reference_stands_with_its_source_and_what_differs_and_is_no_published_figure() -> None:
-    spec = spec_files.find("resnet50").spec
+    spec = spec_files.load_spec("resnet50").spec
     (b200,) = (
         one for one in spec.references if (one.gpu_model, one.case) == ("NVIDIA B200", "1x8")
     )

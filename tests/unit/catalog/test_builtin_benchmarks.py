@@ -19,7 +19,7 @@ from tests.unit.presence import present
 
 
 def spec(name: str) -> BenchmarkSpec:
-    return spec_files.find(name).spec
+    return spec_files.load_spec(name).spec
 
 
 def variant(benchmark: str, name: str) -> Variant:

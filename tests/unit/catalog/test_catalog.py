@@ -33,7 +33,7 @@ def mine(folder: pathlib.Path, file: str = "mine.yaml", name: str = "mine") -> s
 
 
 def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
-    found = spec_files.find("resnet50")
+    found = spec_files.load_spec("resnet50")
     text = (pathlib.Path(benchmarks.__path__[0]) / "resnet50.yaml").read_bytes()
     assert found.spec.name == "resnet50"
     assert found.source == "built-in"
@@ -45,7 +45,7 @@ def test_a_name_is_a_built_in_file_whose_text_the_digest_is_of() -> None:
 )
 def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, near: str) -> None:
     with pytest.raises(NotFound) as caught:
-        spec_files.find(name)
+        spec_files.load_spec(name)
     assert repr(name) in caught.value.message
     assert f"Did you mean {near}?" in caught.value.action
     assert "arcface, deeplabv3p, gpt, resnet50, tsm" in caught.value.action
@@ -54,7 +54,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_the_list(name: str, ne
 @pytest.mark.parametrize("path", ["./no/such.yaml", "no-such.yml", "/", "a\0b.yaml"])
 def test_a_path_without_a_file_is_an_input_error(path: str) -> None:
     with pytest.raises(InputError):
-        spec_files.find(path)
+        spec_files.load_spec(path)
 
 
 def test_adding_a_benchmark_is_adding_a_file(tmp_path: pathlib.Path) -> None:
@@ -68,6 +68,6 @@ def test_an_unknown_trainer_is_reported_with_its_line(tmp_path: pathlib.Path) ->
     path = tmp_path / "mine.yaml"
     path.write_text(MINE.format(name="mine").replace("trainer: resnet50", "trainer: resnet51"))
     with pytest.raises(InputError) as caught:
-        spec_files.find(str(path))
+        spec_files.load_spec(str(path))
     assert caught.value.line == 14
     assert "Did you mean resnet50?" in caught.value.message

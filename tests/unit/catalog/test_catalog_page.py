@@ -93,7 +93,7 @@ def test_the_pools_on_the_page_load(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_loads_and_reads_its_own_log(path: pathlib.Path) -> None:
-    found = spec_files.find(str(path)).spec
+    found = spec_files.load_spec(str(path)).spec
     assert found.name == path.stem
     for variant in found.variants:
         assert variant.impl == "user"

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import choices, packaged, planning, pool_files, spec_files
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog import packaged, plan_choices, planning, pool_files, spec_files
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.model import identity
 from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
@@ -57,7 +57,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "another variant": {"variant": "no-such"},
     "the other framework": {"framework": "paddle"},
 }
-POOLS, IMAGES = pool_files.load_pools(environ={}), packaged.image_table()
+POOLS, IMAGES = pool_files.load_pools(environ={}), packaged.read_image_table()
 SITES = {
     **{
         name: Site(backend="kubernetes", pool=POOLS.pool(name), images=IMAGES)
@@ -69,7 +69,7 @@ SITES = {
 
 def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
     """Return the plan's fields, its description and its case fields."""
-    loaded = spec_files.find(name)
+    loaded = spec_files.load_spec(name)
     try:
         plan = planning.make_plan(
             msgspec.structs.replace(loaded, digest="d" * 64),
@@ -85,7 +85,7 @@ def planned(name: str, site: Site, **asked: Any) -> dict[str, Any]:
     case = identity.case_values(plan)
     command, of_case = options(plan.command), options(json.loads(case.pop("command")))
     found = dict(goldens.flat(msgspec.structs.replace(plan, command=())))
-    found |= {"described": planning.describe(plan)}
+    found |= {"described": planning.describe_plan(plan)}
     found |= {f"command.{key}": value for key, value in command.items()}
     found |= {
         f"case.command.{key}": of_case.get(key, "none")
@@ -120,7 +120,7 @@ def test_what_a_shape_and_speed_options_are_read_from() -> None:
     shapes = ("1x1", "4x8", "0x1", "1x0", "x", "4", "4x", "64x16", "1000000x1", "4X8", " 4x8")
     switches = ("tf32", "workers=2", "compile", "workers=x", "tf32=false", "workers=-1", "workers")
     readers: dict[str, Callable[[str], object]] = {
-        **dict.fromkeys(shapes, choices.parse_case),
+        **dict.fromkeys(shapes, plan_choices.parse_case),
         **dict.fromkeys(switches, lambda text: parsed_speed_options([text])),
     }
     lines = []

@@ -12,7 +12,7 @@ from k8sbench.model.errors import InputError
 from k8sbench.model.log_format import FAMILY_NAMES
 from k8sbench.model.program import Upstream
 
-problems = functools.partial(spec_rules.problems, families=FAMILY_NAMES)
+problems = functools.partial(spec_rules.find_problems, families=FAMILY_NAMES)
 
 SOUND = """\
 name: mine

@@ -5,10 +5,10 @@ import shlex
 import pytest
 import yaml
 
-from k8sbench.catalog import loading
+from k8sbench.catalog import spec_files
 from tests.unit.command_line import Cli
 
-NAMES = [loaded.spec.name for loaded in loading.load_all()]
+NAMES = [loaded.spec.name for loaded in spec_files.load_all()]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from k8sbench.model import arithmetic
 from k8sbench.model.spec_values import Framework
 from tests.unit.presence import present
 
-TABLE = packaged.image_table()
+TABLE = packaged.read_image_table()
 V100, A100 = "Tesla V100-SXM2-32GB", "NVIDIA A100-SXM4-80GB"
 H100 = "NVIDIA H100 80GB HBM3"
 PADDLE = "paddlepaddle/paddle:2.6.2-gpu-cuda11.7-cudnn8.4-trt8.4"
@@ -73,7 +73,7 @@ def test_every_gpu_of_the_built_in_pools_and_of_the_published_figures_is_known()
 )
 def test_machine_code_needs_its_major_and_minor(built: str, capability: str, runs: bool) -> None:
     assert images.has_kernels(build(built), capability) is runs
-    assert images.number("2.10.0") > images.number("2.9.1")
+    assert images.version_number("2.10.0") > images.version_number("2.9.1")
 
 
 # --- what an image holds --------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_the_labels_say_what_is_pinned(framework: Framework) -> None:
 def test_the_table_says_of_the_installed_torch_what_it_says_of_itself() -> None:
     import torch
 
-    table = packaged.image_table()
+    table = packaged.read_image_table()
     build = present(table.build(table.image("pytorch", "built")))
     assert torch.version.cuda in build.cuda
     # torch.cuda.get_arch_list() is empty where there is no GPU.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog import imported
+from k8sbench.catalog import imported_plans
 from k8sbench.store.opening import open_store
 from k8sbench.store.port import RunFilter
 from tests.reader.measuring.support import FIXTURES, run
@@ -195,7 +195,7 @@ def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -
     ],
 )
 def test_a_logs_name_says_nodes_gpus_batch_precision(name: str, said: dict[str, Any]) -> None:
-    assert imported.from_name(name) == said
+    assert imported_plans.options_in_name(name) == said
 
 
 def test_what_only_names_say_is_recorded_when_it_is_asked_for(place: Path, cli: Cli) -> None:

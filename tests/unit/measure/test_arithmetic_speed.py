@@ -83,7 +83,7 @@ STATED: dict[str, Any] = {**FP32, "environment": {"option.tf32": "False"}}
 def test_a_rate_above_what_fp32_reaches_names_its_share(
     gpu: str | None, rate: float, known: dict[str, Any], benchmark: str | None, names: str | None
 ) -> None:
-    model = spec_files.find("resnet50").spec.variants[0].fingerprint
+    model = spec_files.load_spec("resnet50").spec.variants[0].fingerprint
     found = msgspec.structs.replace(present(run(rate).measurement), gpus=1, gpu_model=gpu, **known)
     said = beyond_fp32(found, rate, model, None, benchmark)
     assert (said is None) == (names is None)
@@ -172,7 +172,7 @@ def test_figures_match_data_sheets(name: str, fp32: float, fp16: float, tf32: fl
         assert (found.fp32, found.fp16, found.tf32) == (fp32, fp16, tf32)
 
 
-GPT = spec_files.find("gpt").spec.variants[0]
+GPT = spec_files.load_spec("gpt").spec.variants[0]
 
 
 @pytest.mark.parametrize("length", [1024, 256])

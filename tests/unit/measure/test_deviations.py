@@ -125,4 +125,4 @@ def test_of_two_sources_that_of_the_programs_version_comes_first() -> None:
 
 
 def find(facts: Facts) -> BenchmarkSpec:
-    return spec_files.find(facts.benchmark).spec
+    return spec_files.load_spec(facts.benchmark).spec

@@ -6,7 +6,7 @@ import msgspec
 import yaml
 
 from k8sbench.catalog import packaged
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.catalog.planning import LoadedSpec, make_plan
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.plan import RunPlan
@@ -14,7 +14,7 @@ from k8sbench.model.pool import CPU_POOL, NodePool
 from k8sbench.model.request import SubmitRequest
 
 V100 = NodePool(name="v100-32gb", gpus_per_node=8, gpu_model="Tesla V100-SXM2-32GB")
-CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.image_table())
+CLUSTER = Site(backend="kubernetes", pool=V100, images=packaged.read_image_table())
 LAPTOP = Site(backend="local", pool=CPU_POOL, cores=2)
 GPU_BOX = Site(backend="local", pool=msgspec.structs.replace(V100, name="local"), cores=16)
 

@@ -17,7 +17,7 @@ from k8sbench.model.object_schema import ObjectSchema
 from k8sbench.store.benchmark_objects import merge
 from tests.unit.model import object_examples
 
-CRD = yaml.safe_load(packaged.crd())
+CRD = yaml.safe_load(packaged.read_crd())
 ROOT = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 SPEC = ROOT["properties"]["spec"]
 SCHEMA = ObjectSchema(CRD)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.catalog.choices import Site
-from k8sbench.catalog.planning import describe
+from k8sbench.catalog.plan_choices import Site
+from k8sbench.catalog.planning import describe_plan
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.program import FromSecret, SecretKey
@@ -27,7 +27,7 @@ def test_an_all_reduce_needs_a_peer_and_counts_what_each_rank_sends() -> None:
         planned(of=of, replicas=2, precision="amp")
     plan = planned(of=of, replicas=2, gpus=2, batch_sizes=(1000,))
     assert plan.global_batch == 1.5
-    assert "vector of 1000 MB" in describe(plan)
+    assert "vector of 1000 MB" in describe_plan(plan)
 
 
 def test_a_variable_from_a_secret_needs_a_cluster() -> None:
@@ -147,7 +147,7 @@ def test_warm_up_and_window_are_whole_accumulations() -> None:
     assert (plan.window.warmup, plan.window.iterations) == (24, 84)
     (note,) = plan.notes
     assert note.startswith("24 + 84 iterations instead of 20 + 80")
-    assert "24 + 84 iterations, weights change each 6" in describe(plan)
+    assert "24 + 84 iterations, weights change each 6" in describe_plan(plan)
     fitting = planned(of=of, warmup=0, iterations=12)
     assert (fitting.window.warmup, fitting.window.iterations) == (0, 12)
     assert not any("instead of 0 + 12" in note for note in fitting.notes)

@@ -77,7 +77,7 @@ def test_off_is_said_only_where_a_trainer_may_have_it_on_by_itself() -> None:
         {
             (variant.framework, variant.trainer_module)
             for name in spec_files.names()
-            for variant in spec_files.find(name).spec.variants
+            for variant in spec_files.load_spec(name).spec.variants
             if variant.trainer_module is not None
         }
     ),
@@ -94,7 +94,7 @@ def test_fast_stands_for_options_that_each_trainer_has() -> None:
     trainers = {
         (variant.framework, variant.trainer_module)
         for name in spec_files.names()
-        for variant in spec_files.find(name).spec.variants
+        for variant in spec_files.load_spec(name).spec.variants
         if variant.trainer_module is not None
     }
     assert {trainer for _, trainer in trainers} == set(FAST_OPTIONS)

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from k8sbench.catalog import spec_files
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.catalog.spec import BenchmarkSpec
-from k8sbench.catalog.training import claims
+from k8sbench.catalog.training import mounted_claims
 from k8sbench.model import creation, identity
 from k8sbench.model.errors import UsageError
 from k8sbench.model.plan import RunPlan
@@ -106,7 +106,7 @@ def test_weights_and_checkpoints_of_claims_are_named_where_they_are_mounted() ->
     assert told(plan)["weights"] == "/weights/start.pth"
     assert told(plan)["checkpoints"] == "/checkpoints/$(K8SBENCH_RUN_ID)"
     assert (plan.weights, plan.checkpoints) == ("pvc:w/r50/start.pth", "pvc:kept/team")
-    assert claims(plan) == {"sets": False, "w": False, "kept": True}
+    assert mounted_claims(plan) == {"sets": False, "w": False, "kept": True}
 
 
 def test_what_the_row_cannot_be_compared_by_is_noted() -> None:
@@ -204,7 +204,7 @@ def test_the_published_program_evaluates_and_saves_as_often_as_planned(
     gpus: int, every: int
 ) -> None:
     """Its configuration file has other intervals."""
-    plan = trained(of=spec_files.find("deeplabv3p").spec, **UPSTREAM, gpus=gpus)
+    plan = trained(of=spec_files.load_spec("deeplabv3p").spec, **UPSTREAM, gpus=gpus)
     assert plan.training is not None
     assert plan.training.evaluate_every == every
     assert {f"evaluation.interval={every}", f"checkpoint_config.interval={every}"} <= {

@@ -10,7 +10,7 @@ import pytest
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.app import object_cases, targets
 from k8sbench.app.targets import RunTarget
-from k8sbench.catalog.choices import Site
+from k8sbench.catalog.plan_choices import Site
 from k8sbench.catalog.pool_files import LoadedPools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.pool import NodePool, Rdma, Toleration, widened

@@ -9,7 +9,7 @@ import jinja2
 import msgspec
 
 from k8sbench.adapters import templates
-from k8sbench.catalog import choices, planning, spec_files
+from k8sbench.catalog import plan_choices, planning, spec_files
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Rdma, Toleration
 from k8sbench.model.spec_values import Framework, Precision
@@ -102,8 +102,8 @@ def upstream(
     **asked: Any,
 ) -> RunPlan:
     """Plan a built-in benchmark's published program, as ``--impl upstream --image X`` does."""
-    found = spec_files.find(benchmark)
-    replicas, gpus = choices.parse_case(case)
+    found = spec_files.load_spec(benchmark)
+    replicas, gpus = plan_choices.parse_case(case)
     return planning.make_plan(
         msgspec.structs.replace(found, digest="0" * 64),
         a_request(
@@ -115,7 +115,7 @@ def upstream(
             image="registry.example.com/upstream:1",
             **asked,
         ),
-        choices.Site(backend="kubernetes", pool=POOLS["plain"], job_kind=job_kind),
+        plan_choices.Site(backend="kubernetes", pool=POOLS["plain"], job_kind=job_kind),
         run_id=f"{benchmark}-261120-081500-x7k2qd",
         set_name="example",
         repeat=1,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from k8sbench.catalog import choices, packaged, planning, pool_files, spec_files
+from k8sbench.catalog import packaged, plan_choices, planning, pool_files, spec_files
 from k8sbench.catalog.spec import Variant
 from k8sbench.model import identity
 from k8sbench.model.log_format import LogFormat
@@ -24,22 +24,22 @@ IMAGE = "registry.example.com/it:1"
 EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.yaml"))
 
 
-def site(variant: Variant) -> choices.Site:
+def site(variant: Variant) -> plan_choices.Site:
     """The default pool, and for bf16 one of GPUs that have it."""
     name = "h100" if variant.amp_dtype == "bf16" else None
-    return choices.Site(
+    return plan_choices.Site(
         backend="kubernetes",
         pool=pool_files.load_pools(environ={}).pool(name),
-        images=packaged.image_table(),
+        images=packaged.read_image_table(),
     )
 
 
 def every_plan(name: str) -> Iterator[RunPlan]:
     """Yield all plans of a benchmark on a cluster."""
-    found = spec_files.find(name)
+    found = spec_files.load_spec(name)
     for variant in found.spec.variants:
         for case, precision in itertools.product(variant.cases, variant.batch_size):
-            replicas, gpus = choices.parse_case(case)
+            replicas, gpus = plan_choices.parse_case(case)
             yield planning.make_plan(
                 found,
                 a_request(
@@ -61,7 +61,7 @@ def every_plan(name: str) -> Iterator[RunPlan]:
 
 @pytest.mark.parametrize("name", EXAMPLES, ids=lambda name: name.rpartition("/")[2])
 def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> None:
-    variants = {(str(v.framework), v.name): v for v in spec_files.find(name).spec.variants}
+    variants = {(str(v.framework), v.name): v for v in spec_files.load_spec(name).spec.variants}
     for wanted in every_plan(name):
         variant = variants[wanted.framework, wanted.variant]
         (job,) = plans.rendered(wanted)

@@ -288,7 +288,7 @@ def test_of_the_published_figures_of_a_row_those_of_its_programs_version_come_fi
     rows = report(
         [one],
         Wanted(),
-        find=lambda plan: spec_files.find(plan.benchmark).spec,
+        find=lambda plan: spec_files.load_spec(plan.benchmark).spec,
         published=True,
     ).results
     publication = msgspec.structs.replace(made([one]), results=rows)

@@ -49,7 +49,7 @@ def test_a_log_of_another_generation_is_told_from_the_commit_of_the_commands(
 def test_a_row_is_of_the_commit_only_if_somebody_states_it(
     tmp_path: Path, program: str, is_told: bool
 ) -> None:
-    upstream = spec_files.find("tsm").spec.variants[0].upstream
+    upstream = spec_files.load_spec("tsm").spec.variants[0].upstream
     assert upstream is not None
     stated = program.format(commit=upstream.commit[:8])
     given = f"program: {stated}\n" if program else ""
@@ -69,7 +69,7 @@ def test_a_version_with_the_commits_hash_is_the_commits(tmp_path: Path) -> None:
 def test_options_that_the_published_command_has_not_are_named(tmp_path: Path) -> None:
     options = ("--benchmark", "deeplabv3p", "--precision", "fp32")
     chapter = repeat(logs.mmseg(1, 4.073, 2), options, tmp_path)
-    upstream = spec_files.find("deeplabv3p").spec.variant("pytorch", "mmseg").upstream  # type: ignore[union-attr]
+    upstream = spec_files.load_spec("deeplabv3p").spec.variant("pytorch", "mmseg").upstream  # type: ignore[union-attr]
     assert upstream is not None
     published = " ".join(upstream.command_one_gpu["fp32"])
     listed = re.findall(r"^\| `([\w.-]+)` \|", chapter, re.MULTILINE)

@@ -27,7 +27,7 @@ def sentences(runs: Sequence[Run], lang: Any = "en") -> list[str]:
     results = report(
         runs,
         Wanted(every=True),
-        find=lambda plan: spec_files.find(plan.benchmark).spec,
+        find=lambda plan: spec_files.load_spec(plan.benchmark).spec,
         published=True,
     ).results
     names = publication.names([result.group for result in results])

@@ -533,7 +533,9 @@ def test_both_languages_have_the_same_numbers(
     english = written(example, title, tmp_path, monkeypatch)
     assert main(["report", "ours", "-o", "zh", "--title", title, "--lang", "zh", *GIVEN]) == 0
     chinese = Path("zh/README.md").read_text("utf-8")
-    titles = [source.title for source in spec_files.find(example.benchmark).spec.sources.values()]
+    titles = [
+        source.title for source in spec_files.load_spec(example.benchmark).spec.sources.values()
+    ]
     cited = [source for source in titles if f": {source}: " in english]
     assert cited
     for source in cited:
@@ -637,7 +639,7 @@ def test_a_fact_of_the_catalog_names_it(
         before, heading, rest = text.partition(f"\n## {words.say(lang, name)}\n")
         assert heading
         text = before + "\n## " + rest.partition("\n## ")[2]
-    spec = spec_files.find(EXAMPLES[title].benchmark).spec
+    spec = spec_files.load_spec(EXAMPLES[title].benchmark).spec
     known = [spec.title, *(str(v.data_set.samples) for v in spec.variants if v.data_set)]
     noted = [f"{case}: {note}" for v in spec.variants for case, note in v.case_notes.items()]
     known += [words.phrase(lang, note) for note in (*noted, speedup.SYNC_BN_NOTE)]

@@ -276,7 +276,7 @@ def _read(path: Path) -> Any:
     try:
         return yaml_text.load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        line, problem = yaml_text.broken(error)
+        line, problem = yaml_text.describe_syntax_error(error)
         why = f"is not YAML: {problem}"
         if isinstance(error, OSError):
             why = f"cannot be read: {str(error.strerror).lower()}"

@@ -15,7 +15,13 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from k8sbench import __version__
-from k8sbench.catalog.image import ImageTable, built_image, checked_image, image_failure, number
+from k8sbench.catalog.image import (
+    ImageTable,
+    built_image_name,
+    check_image_name,
+    image_failure,
+    version_number,
+)
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.model.errors import DoesNotFit, NotFound, UsageError, did_you_mean
 from k8sbench.model.plain_text import counted
@@ -36,7 +42,7 @@ STEADY_SECONDS = 180.0
 
 Exporters sample every 15–30 s.
 """
-RECORDS_WANTED = 5
+LEAST_RECORDS = 5
 """Minimum records in the window; a short window is logged more often."""
 BF16_SINCE = (8, 0)
 """Minimum compute capability for bf16; unknown GPUs are not rejected."""
@@ -86,16 +92,16 @@ def parse_case(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoices:
+def settle_case(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoices:
     """Return the variant, program and place of a request."""
     assert request.framework != "all", "each framework is planned by itself"
     framework, variant = choose_variant(spec, request.framework, request.variant)
     impl = request.impl or variant.impl
-    has = {"k8sbench": variant.trainer, "upstream": variant.upstream, "user": variant.command}
-    if not has[impl]:
+    programs = {"k8sbench": variant.trainer, "upstream": variant.upstream, "user": variant.command}
+    if not programs[impl]:
         raise UsageError(
             f"{spec.name} ({variant.name}) has no {impl} program.",
-            f"It has: {', '.join(name for name, program in has.items() if program)}.",
+            f"It has: {', '.join(name for name, program in programs.items() if program)}.",
         )
     case = PlanChoices(
         spec=spec,
@@ -112,7 +118,7 @@ def settle(spec: BenchmarkSpec, request: SubmitRequest, site: Site) -> PlanChoic
     return case
 
 
-def check_ours(case: PlanChoices, option: str) -> None:
+def check_own_program(case: PlanChoices, option: str) -> None:
     """Raise unless the program is k8sbench's own, for options that need it."""
     if case.impl != "k8sbench":
         raise UsageError(
@@ -128,9 +134,9 @@ def choose_variant(
     """Return the variant for a framework and a name."""
     if framework is None and name is not None:
         # A name that only one framework has says which framework is meant.
-        having = [v.framework for v in spec.variants if v.name == name]
-        if having and spec.default_framework not in having:
-            framework = having[0]
+        frameworks = [v.framework for v in spec.variants if v.name == name]
+        if frameworks and spec.default_framework not in frameworks:
+            framework = frameworks[0]
     framework = framework or spec.default_framework
     variants = spec.variants_of(framework)
     if not variants:
@@ -151,9 +157,7 @@ def choose_variant(
     return framework, by_name[name]
 
 
-def single_cases(
-    spec: BenchmarkSpec, request: SubmitRequest
-) -> Iterator[tuple[SubmitRequest, int]]:
+def split_cases(spec: BenchmarkSpec, request: SubmitRequest) -> Iterator[tuple[SubmitRequest, int]]:
     """Yield a request and its number of runs per framework, shape and batch size."""
     frameworks = spec.frameworks if request.framework == "all" else (request.framework,)
     for framework in frameworks:
@@ -171,37 +175,38 @@ def single_cases(
             )
 
 
-def shape(case: PlanChoices, size: Preset, notes: list[str]) -> tuple[int, int]:
+def choose_shape(case: PlanChoices, size: Preset, notes: list[str]) -> tuple[int, int]:
     """Return replicas, and processes (GPUs, if any) per replica."""
     request, pool = case.request, case.site.pool
     local = case.site.backend == "local"
-    there = pool.gpus_per_node
+    gpus_per_node = pool.gpus_per_node
     replicas = request.replicas or 1
     if case.device == "cpu":
         processes = request.gpus or 1
         if local:
             _check_room(case, size, replicas, processes, notes)
         return replicas, processes
-    if local and request.gpus is None and (there < replicas or there % replicas):
+    if local and request.gpus is None and (gpus_per_node < replicas or gpus_per_node % replicas):
         raise DoesNotFit(
-            f"{counted(there, 'GPU', ('does', 'do'))} not divide over {replicas} replicas.",
+            f"{counted(gpus_per_node, 'GPU', ('does', 'do'))} not divide over {replicas} replicas.",
             "Give --gpus (per replica), or a number of replicas that divides them.",
         )
-    processes = request.gpus or (there // replicas if local else there)
-    if local and replicas * processes > there:
+    processes = request.gpus or (gpus_per_node // replicas if local else gpus_per_node)
+    if local and replicas * processes > gpus_per_node:
         raise DoesNotFit(
-            f"{replicas} × {counted(processes, 'GPU')} are more than the {there} of this machine.",
+            f"{replicas} × {counted(processes, 'GPU')} are more than the {gpus_per_node} of this"
+            " machine.",
             "Give fewer --replicas or --gpus.",
         )
-    if processes > there:
+    if processes > gpus_per_node:
         raise DoesNotFit(
-            f"--gpus {processes} is more than a node of pool {pool.name} has ({there}).",
+            f"--gpus {processes} is more than a node of pool {pool.name} has ({gpus_per_node}).",
             "Give fewer --gpus per replica, or another --node-pool.",
         )
-    if not local and there % processes:
+    if not local and gpus_per_node % processes:
         notes.append(
-            f"{processes} GPUs do not divide a node's {there}: some stay idle, and the job of"
-            " another user on them can disturb the figures"
+            f"{processes} GPUs do not divide a node's {gpus_per_node}: some stay idle, and the job"
+            " of another user on them can disturb the figures"
         )
     return replicas, processes
 
@@ -217,18 +222,18 @@ def _check_room(
     free = case.site.memory_gib
     count = replicas * processes
     smoke = case.variant.smoke if size == "smoke" else None
-    each = smoke.memory_gib if smoke is not None else None
-    if each is None:
+    gib_per_process = smoke.memory_gib if smoke is not None else None
+    if gib_per_process is None:
         most = cores
         what = f"{replicas} × {processes} CPU processes are too many for {counted(cores, 'core')}."
         why = "Without a GPU each process needs a core"
     else:
-        most = count if free is None else int(free / each)
+        most = count if free is None else int(free / gib_per_process)
         what = (
-            f"{replicas} × {processes} CPU processes need {count * each:.1f} GiB of memory, and"
-            f" {free or 0:.1f} GiB are free."
+            f"{replicas} × {processes} CPU processes need {count * gib_per_process:.1f} GiB of"
+            f" memory, and {free or 0:.1f} GiB are free."
         )
-        why = f"Each process needs {each:g} GiB"
+        why = f"Each process needs {gib_per_process:g} GiB"
     if count > most:
         fitting = (
             f"this fits: k8sbench submit {case.request.benchmark} --backend local --replicas"
@@ -239,7 +244,7 @@ def _check_room(
         notes.append(f"{count} processes share {counted(cores, 'core')}")
 
 
-def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
+def may_share_node(case: PlanChoices, replicas: int, processes: int) -> bool:
     """Return True if replicas may share a node.
 
     If requested, and if a node has room for another replica.
@@ -254,24 +259,24 @@ def pack(case: PlanChoices, replicas: int, processes: int) -> bool:
     return case.request.pack and replicas > 1 and room
 
 
-def preset(case: PlanChoices, notes: list[str]) -> Preset:
+def choose_preset(case: PlanChoices, notes: list[str]) -> Preset:
     """Return the preset: full size, or smoke without a GPU."""
-    asked = case.request.preset
-    ours = case.impl == "k8sbench"
-    chosen: Preset = asked or ("smoke" if ours and case.device == "cpu" else "full")
+    requested = case.request.preset
+    is_own_program = case.impl == "k8sbench"
+    chosen: Preset = requested or ("smoke" if is_own_program and case.device == "cpu" else "full")
     if chosen == "smoke":
-        check_ours(case, "--preset smoke")
+        check_own_program(case, "--preset smoke")
     if chosen == "smoke" and case.variant.smoke is None:
         raise UsageError(
             f"{case.label} has no smoke preset.", "Add smoke: to its YAML, or use --preset full."
         )
-    if chosen == "smoke" and asked is None:
+    if chosen == "smoke" and requested is None:
         notes.append(f"no GPU here: smoke preset, {SMOKE_MARK}")
     return chosen
 
 
-def amp_dtype(case: PlanChoices) -> AmpDtype | None:
-    """The half type of AMP; None for FP32."""
+def choose_amp_dtype(case: PlanChoices) -> AmpDtype | None:
+    """Return the half type of AMP; None for FP32."""
     request, pool = case.request, case.site.pool
     if case.precision == "fp32":
         return None
@@ -281,7 +286,7 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
     chosen = request.amp_dtype or case.variant.amp_dtype
     images = case.site.images
     capability = images.capability(pool.gpu_model) if images and pool.gpu_model else None
-    if chosen == "bf16" and capability is not None and number(capability) < BF16_SINCE:
+    if chosen == "bf16" and capability is not None and version_number(capability) < BF16_SINCE:
         raise UsageError(
             f"The {pool.gpu_model} of pool {pool.name} (compute capability {capability}) has no"
             " bf16.",
@@ -290,42 +295,44 @@ def amp_dtype(case: PlanChoices) -> AmpDtype | None:
     return chosen
 
 
-def batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
+def choose_batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
     """Return samples per GPU and step, with a note if the report differs."""
     request, variant = case.request, case.variant
-    asked = request.batch_sizes[0] if request.batch_sizes else None
+    requested = request.batch_sizes[0] if request.batch_sizes else None
     if size == "smoke":
         assert variant.smoke is not None, "checked by preset()"
-        return asked or variant.smoke.batch_size
+        return requested or variant.smoke.batch_size
     reported = variant.batch_size.get(case.precision)
     if reported is None:
         other = next(iter(variant.batch_size.values()))
-        taken = f"; batch {other} as in its other precision" if asked is None else ""
-        notes.append(f"the report has no {case.precision} run of {case.label}{taken}")
-        return asked or other
-    if asked is not None and asked != reported:
-        notes.append(f"batch {asked} per GPU, where the report has {reported}")
-    return asked or reported
+        instead = f"; batch {other} as in its other precision" if requested is None else ""
+        notes.append(f"the report has no {case.precision} run of {case.label}{instead}")
+        return requested or other
+    if requested is not None and requested != reported:
+        notes.append(f"batch {requested} per GPU, where the report has {reported}")
+    return requested or reported
 
 
-def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -> PlannedWindow:
+def choose_window(
+    case: PlanChoices, size: Preset, world_size: int, notes: list[str]
+) -> PlannedWindow:
     """Return the measured iterations and the log interval.
 
-    ``--iterations`` is the length of a training, and says nothing of the window.
+    In a training ``--iterations`` is its length, not that of the window.
     """
     request, base = case.request, case.variant.window
-    asked = request.iterations if request.mode == "throughput" else None
+    requested = request.iterations if request.mode == "throughput" else None
     smoke = case.variant.smoke if size == "smoke" else None
     if smoke is not None:
         interval, rule = smoke.log_interval, "smoke preset: a few small steps"
     else:
         interval = base.log_interval["one_gpu" if world_size == 1 else "many_gpus"]
         rule = base.rule
-    if request.warmup is not None or asked is not None:
+    if request.warmup is not None or requested is not None:
         rule = "as given on the command line"
     warmup = (smoke or base).warmup if request.warmup is None else request.warmup
-    iterations = asked or (smoke or base).iterations
-    batches = accumulated(options(case, size)) if request.mode == "throughput" else 1
+    iterations = requested or (smoke or base).iterations
+    batches = batches_per_update(choose_options(case, size)) if request.mode == "throughput" else 1
     whole = tuple(math.ceil(each / batches) * batches for each in (warmup, iterations))
     if whole != (warmup, iterations):
         notes.append(
@@ -333,13 +340,13 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
             f" change after each {batches} batches"
         )
         warmup, iterations = whole
-    ours = case.impl == "k8sbench"
-    if ours and iterations // interval < RECORDS_WANTED and interval > 1:
-        finer = max(1, iterations // RECORDS_WANTED)
+    is_own_program = case.impl == "k8sbench"
+    if is_own_program and iterations // interval < LEAST_RECORDS and interval > 1:
+        finer = max(1, iterations // LEAST_RECORDS)
         each = "iteration" if finer == 1 else f"{finer} iterations"
         notes.append(f"a log line each {each} instead of {interval}: short window")
         interval = finer
-    steady = ours and size == "full" and case.device == "cuda"
+    steady = is_own_program and size == "full" and case.device == "cuda"
     return PlannedWindow(
         warmup=warmup,
         iterations=iterations,
@@ -349,28 +356,30 @@ def window(case: PlanChoices, size: Preset, world_size: int, notes: list[str]) -
     )
 
 
-def accumulated(options: Mapping[str, Option]) -> int:
+def batches_per_update(options: Mapping[str, Option]) -> int:
     """Return the batches whose gradients are added up before the weights change."""
     batches = options.get("accumulate")
     return batches if isinstance(batches, int) and batches > 1 else 1
 
 
-def options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
+def choose_options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """Return our trainer's options: catalog, preset and request."""
-    asked = parsed_speed_options(case.request.speed_options)
+    requested = parsed_speed_options(case.request.speed_options)
     trainer = case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
-        if asked:
-            check_ours(case, "--speed-option")
+        if requested:
+            check_own_program(case, "--speed-option")
         return {}
-    check_speed_options(asked, case.framework, trainer, case.label)
-    asked = without_fast(asked, trainer)
-    options = {**case.variant.args, **_select_mode_options(case, size), **asked}
-    off = {name for name, value in asked.items() if value is False} & {*SWITCHES}
+    check_speed_options(requested, case.framework, trainer, case.label)
+    requested = without_fast(requested, trainer)
+    options = {**case.variant.args, **_options_by_preset_and_mode(case, size), **requested}
+    off = {name for name, value in requested.items() if value is False} & {*SWITCHES}
     return {name: value for name, value in options.items() if name not in off}
 
 
-def _select_mode_options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
+def _options_by_preset_and_mode(
+    case: PlanChoices, size: Preset
+) -> dict[str, str | int | float | bool]:
     """Return the catalog's options for a preset and a mode."""
     train, small = case.variant.train, case.variant.smoke
     trains = case.request.mode == "train"
@@ -379,26 +388,26 @@ def _select_mode_options(case: PlanChoices, size: Preset) -> dict[str, str | int
     return {**small.args, **(small.train.args if trains and small.train is not None else {})}
 
 
-def image(
+def choose_image(
     case: PlanChoices, trainers_digest: str | None
 ) -> tuple[str | None, str, TrainersBy | None]:
     """Return the image, its origin, and how our trainers reach it."""
     request = case.request
-    ours = case.impl == "k8sbench"
+    is_own_program = case.impl == "k8sbench"
     if case.site.backend == "local":
-        return None, "local run: no image", "configmap" if ours else None
+        return None, "local run: no image", "configmap" if is_own_program else None
     if request.image:
-        return checked_image(request.image), "--image", "configmap" if ours else None
+        return check_image_name(request.image), "--image", "configmap" if is_own_program else None
     if case.variant.image and case.impl == "user":
-        return checked_image(case.variant.image), f"image of {case.spec.name}", None
+        return check_image_name(case.variant.image), f"image of {case.spec.name}", None
     program = case.variant.upstream if case.impl == "upstream" else None
-    built = case.framework if ours else program and program.image
+    built = case.framework if is_own_program else program and program.image
     if request.image_registry and built:
         assert trainers_digest is not None, "known wherever plans are made"
         registry, digest = request.image_registry, trainers_digest
-        name = built_image(registry, built, version=__version__, trainers_digest=digest)
-        return checked_image(name), "--image-registry", "image" if ours else None
-    if not ours:
+        name = built_image_name(registry, built, version=__version__, trainers_digest=digest)
+        return check_image_name(name), "--image-registry", "image" if is_own_program else None
+    if not is_own_program:
         raise UsageError(
             f"--impl {case.impl} of {case.spec.name} needs an image that holds the program.",
             f"Build k8sbench-{built} (docs/images.md) and give --image-registry, or --image."
@@ -410,7 +419,7 @@ def image(
     return case.site.images.image(case.framework, "public").name, reason, "configmap"
 
 
-def gpu_resource(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
+def check_gpu_vendor(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Refuse k8sbench's images on GPUs of other vendors; note shared GPUs and slices."""
     pool = case.site.pool
     remark = gpu_remark(pool.gpu_resource, pool.selector)
@@ -425,7 +434,7 @@ def gpu_resource(case: PlanChoices, chosen: str | None, notes: list[str]) -> Non
     notes.append(f"pool {pool.name} asks for {pool.gpu_resource}: {remark}")
 
 
-def kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
+def check_kernels(case: PlanChoices, chosen: str | None, notes: list[str]) -> None:
     """Refuse an image without kernels for the GPUs; with --force add a note."""
     site = case.site
     if site.images is None or case.device != "cuda":

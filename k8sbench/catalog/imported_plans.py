@@ -1,7 +1,7 @@
 """Plans of imported logs.
 
 All other modules work on plans, so an imported log gets one: from the log itself, the user's
-options and the catalog. If none of them has a value, an error names it; nothing is guessed.
+options and the catalog. A value that none of them has is an error; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from k8sbench.catalog import choices, planning
+from k8sbench.catalog import plan_choices, planning
 from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.spec import Variant
 from k8sbench.model.errors import InputError
@@ -56,25 +56,25 @@ _IN_NAMES = {
 """Option → pattern of a word in a log's name, in lower case."""
 
 
-def from_name(name: str) -> dict[str, Any]:
+def options_in_name(name: str) -> dict[str, Any]:
     """Read options from a log's name: ``n4g8_amp_bs128.log``, ``gpu8/1.log``.
 
     Keys are options of ``import``. A folder's name counts if the names below it have no value. A
     value that a name has twice is dropped.
     """
-    said: dict[str, tuple[str, ...]] = {}
+    words_by_option: dict[str, tuple[str, ...]] = {}
     for part in reversed(name.lower().split("/")):
         for option, expressions in _IN_NAMES.items():
             for expression in expressions:
                 word = rf"(?<![a-z0-9])(?:{expression})(?![a-z0-9])"
                 values = {match.groups() for match in re.finditer(word, part)}
                 if len(values) == 1:
-                    said.setdefault(option, values.pop())
-    if "case" in said:
-        said.pop("gpus", None)
+                    words_by_option.setdefault(option, values.pop())
+    if "case" in words_by_option:
+        words_by_option.pop("gpus", None)
     return {
         option: "x".join(words) if option in {"case", "precision"} else int(words[0])
-        for option, words in said.items()
+        for option, words in words_by_option.items()
     }
 
 
@@ -137,7 +137,7 @@ def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
     return f"{name}-{digest}"
 
 
-def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
+def make_run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
     """Make the run of a plan, which ended before its import."""
     history = (
         Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
@@ -158,7 +158,7 @@ def run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
     )
 
 
-def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
+def add_gpu_model(measurement: Measurement, origin: LogOrigin) -> Measurement:
     """Return the measurement with the user's GPU model, if the log has none."""
     if origin.gpu_model is None or measurement.gpu_model == origin.gpu_model:
         return measurement
@@ -173,7 +173,9 @@ def completed(measurement: Measurement, origin: LogOrigin) -> Measurement:
     )
 
 
-def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str) -> RunPlan:
+def make_plan(
+    measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str
+) -> RunPlan:
     """Make the plan of a measured log, as the first repeat of its case.
 
     Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
@@ -181,7 +183,7 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     """
     loaded, variant = origin.loaded, origin.variant
     notes: list[str] = []
-    nodes_and_gpus = shape(measurement, origin, notes)
+    nodes_and_gpus = choose_shape(measurement, origin, notes)
     device: Device = "cpu" if measurement.device == "cpu" else "cuda"
     precision: Any = measurement.precision
     unknown = {
@@ -191,13 +193,13 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
     }
     options = {what: option for what, option in unknown.items() if option is not None}
     if measurement.framework is None or measurement.batch_size_per_gpu is None or options:
-        raise _unknown(" and ".join(options), " and ".join(options.values()), origin)
+        raise _unknown_fact(" and ".join(options), " and ".join(options.values()), origin)
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
     fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
     fields["spec_source"] = readable(fields["spec_source"])
     model = fields["fingerprint"]
-    stated = measurement.environment
-    length = stated.get("option.sequence_length") or stated.get("sequence_length")
+    environment = measurement.environment
+    length = environment.get("option.sequence_length") or environment.get("sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
     return RunPlan(
         **fields,
@@ -231,13 +233,13 @@ def plan(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: 
 
 def _amp_dtype(measurement: Measurement, variant: Variant | None) -> AmpDtype | None:
     """Return AMP's half type by the log or the catalog."""
-    stated = measurement.amp_dtype or (variant.amp_dtype if variant else None)
-    if measurement.precision != "amp" or stated is None:
+    half_type = measurement.amp_dtype or (variant.amp_dtype if variant else None)
+    if measurement.precision != "amp" or half_type is None:
         return None
-    return "bf16" if stated == "bf16" else "fp16"
+    return "bf16" if half_type == "bf16" else "fp16"
 
 
-def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:
+def choose_shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shape:
     """Return nodes and GPUs per node.
 
     As given, as the log states, or as the catalog's only such case.
@@ -247,10 +249,12 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     gpus = measurement.gpus
     nodes = measurement.environment.get("replicas")
     if gpus is None:
-        raise _unknown("number of GPUs", "--gpus", origin)
+        raise _unknown_fact("number of GPUs", "--gpus", origin)
     if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
         return int(nodes), gpus // int(nodes)
-    cases = [choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
+    cases = (
+        [plan_choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
+    )
     fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
     if len(fitting) == 1:
         if gpus > 1:
@@ -272,24 +276,21 @@ def shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) -> Shap
     return 1, gpus
 
 
-# -- logs that are here already -------------------------------------------------------------------
+# -- logs that are in the store already -----------------------------------------------------------
 
 
-def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputError]:
-    """Return an error for each copy of another log.
-
-    The other is a log before it, or that of another run.
-    """
+def find_duplicates(logs: Sequence[MeasuredLog], runs: Sequence[Run]) -> list[InputError]:
+    """Return an error for each log that is a copy: of an earlier log, or of the log of a run."""
     errors = []
     for number, log in enumerate(logs):
         first = next(filter(log.is_same, logs[:number]), None)
         other = next(
             (
-                one
-                for one in known
-                if one.run_id not in log.run_ids
-                and one.measurement is not None
-                and one.measurement.is_same_log(log.measurement)
+                run
+                for run in runs
+                if run.run_id not in log.run_ids
+                and run.measurement is not None
+                and run.measurement.is_same_log(log.measurement)
             ),
             None,
         )
@@ -300,7 +301,7 @@ def doubles(logs: Sequence[MeasuredLog], known: Sequence[Run]) -> list[InputErro
             message = f"is in set {other.set_name} already."
             action = (
                 "A log counts once: leave it out, replace the runs of logs that have changed with"
-                f" --replace, or {_removed(other)}"
+                f" --replace, or {_removal_command(other)}"
             )
         else:
             continue
@@ -313,32 +314,35 @@ def imported_into(set_name: str, runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if run.facts.backend == "imported" and run.set_name == set_name]
 
 
-def earlier(log: MeasuredLog, others: Sequence[MeasuredLog], known: Sequence[Run]) -> list[Run]:
+def replaced_runs(
+    log: MeasuredLog, others: Sequence[MeasuredLog], runs: Sequence[Run]
+) -> list[Run]:
     """List the runs that a log replaces: those of its set of the same log, or a log of its name.
 
     ``others`` are the logs beside it, whose runs are theirs. Raises :class:`InputError` if several
     logs of its name have runs.
     """
-    of_set = imported_into(log.set_name, known)
-    same = [run for run in of_set if log.is_of(run)]
-    named = [
+    of_set = imported_into(log.set_name, runs)
+    of_same_log = [run for run in of_set if log.is_of(run)]
+    of_same_name = [
         run
         for run in of_set
         if run.measurement is not None
         and run.measurement.files == log.measurement.files
-        and run not in same
+        and run not in of_same_log
         and not any(other.is_of(run) for other in others if other is not log)
     ]
     if STDIN_NAME in log.measurement.files:
-        named = []
-    if len(named) > 1:
-        ids = " ".join(run.run_id for run in named)
+        of_same_name = []
+    if len(of_same_name) > 1:
+        ids = " ".join(run.run_id for run in of_same_name)
         raise InputError(
-            f"may replace any of {len(named)} runs of set {log.set_name}, whose logs had its name.",
+            f"may replace any of {len(of_same_name)} runs of set {log.set_name}, whose logs had its"
+            " name.",
             f"Remove those that it replaces: k8sbench store remove {ids}",
             file=log.origin.file,
         )
-    return [*same, *named]
+    return [*of_same_log, *of_same_name]
 
 
 def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
@@ -348,23 +352,23 @@ def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
     return has_case and encode(run.measurement) == encode(measurement)
 
 
-def check_same(run: Run, plan: RunPlan, file: str) -> None:
-    """Reject a log whose run is there with another case."""
+def check_same_case(run: Run, plan: RunPlan, file: str) -> None:
+    """Reject a log that was imported as a run of another case."""
     was = case_values(run.plan)
     now = case_values(plan)
     set_name = run.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
-        said = dict.fromkeys(_SAID.get(name, name) for name in differing)
+        words = dict.fromkeys(_FIELD_WORDS.get(name, name) for name in differing)
         raise InputError(
-            f"was imported into set {set_name} with another {', '.join(said)}.",
+            f"was imported into set {set_name} with another {', '.join(words)}.",
             "Give the options of that import, or --replace to replace its run.",
             file=file,
         )
 
 
 _CASE = "case (--gpus, --case)"
-_SAID = {
+_FIELD_WORDS = {
     "amp_dtype": "precision",
     "batch_size": "batch (--batch-size)",
     "case": _CASE,
@@ -376,12 +380,12 @@ _SAID = {
 """Field of a case → what an error calls it."""
 
 
-def _removed(run: Run) -> str:
+def _removal_command(run: Run) -> str:
     """Name the command that removes a run's set."""
     return f"remove the set with: k8sbench store remove {run.set_name}"
 
 
-_OFFERED = {
+_STATED_IN_NAMES = {
     "--gpus": ("gpus", "case"),
     "--case": ("case",),
     "--batch-size": ("batch_size",),
@@ -390,18 +394,18 @@ _OFFERED = {
 """Option named by an error → values of a log's name that state it."""
 
 
-def offering_names(error: InputError, name: str) -> InputError:
+def offer_names(error: InputError, name: str) -> InputError:
     """Return an error that also offers --from-names, if the name states what is missing."""
-    said = from_name(name)
-    named = (every for option, every in _OFFERED.items() if option in error.action)
-    if not any(option in said for every in named for option in every):
+    options = options_in_name(name)
+    stating = (names for option, names in _STATED_IN_NAMES.items() if option in error.action)
+    if not any(option in options for names in stating for option in names):
         return error
     message = error.message.removeprefix(f"{error.file}: ")
     action = f"{error.action}\n  Or add --from-names: the names of files and folders say it."
     return InputError(message, action, file=error.file)
 
 
-def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
+def _unknown_fact(what: str, option: str, origin: LogOrigin) -> InputError:
     return InputError(
         f"the log does not state its {what}.",
         f"Add {option}. Import logs with another value by a command of its own.",
@@ -412,19 +416,19 @@ def _unknown(what: str, option: str, origin: LogOrigin) -> InputError:
 def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
     """Return the benchmark's window; without a benchmark the measured one."""
     if variant is None:
-        each = (
+        log_interval = (
             max(round(measurement.iterations / measurement.records), 1)
             if measurement.records
             else 1
         )
         rule, iterations = "all that the log holds after the warm-up", measurement.iterations
     else:
-        each = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
+        log_interval = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
         rule, iterations = variant.window.rule, variant.window.iterations
     return PlannedWindow(
         warmup=measurement.warmup_iterations,
         iterations=iterations,
-        log_interval=each,
+        log_interval=log_interval,
         min_steady_seconds=0.0,
         rule=rule,
     )
