@@ -55,7 +55,7 @@ from k8sbench.model.run import failure
 from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.report import document, explanation
 from k8sbench.report.document import ListedRun, RunStatus
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 from k8sbench.threads import Threads
 
 if TYPE_CHECKING:

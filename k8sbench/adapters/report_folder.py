@@ -27,7 +27,7 @@ def former_files(folder: Path, always: Set[str]) -> dict[str, str]:
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file.", "Name a folder, which may be a new one.")
-    with disk.translated(f"read {folder}", "-o"):
+    with disk.translate_errors(f"read {folder}", "-o"):
         there = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
         sums = (folder / SUMS).read_bytes() if SUMS in there else b""
     lines = sums.decode("utf-8", "replace").splitlines()
@@ -53,7 +53,7 @@ def given(path: Path, *, is_needed: bool) -> str | None:
 
 def check_unchanged(folder: Path, files: Collection[str], former: Mapping[str, str]) -> None:
     """Raise :class:`UsageError` if somebody changed one of ``files`` of the former report."""
-    with disk.translated(f"read {folder}", "-o"):
+    with disk.translate_errors(f"read {folder}", "-o"):
         for name in sorted(former.keys() & set(files)):
             if (folder / name).is_file() and _digest(folder / name) != former[name]:
                 raise UsageError(
@@ -67,7 +67,7 @@ def write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str])
 
     Removes those of the ``former`` report that are in the new one no more.
     """
-    with disk.translated(f"write the report {folder}", "-o"):
+    with disk.translate_errors(f"write the report {folder}", "-o"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".k8sbench-") as name:
             begun = Path(name)

@@ -21,7 +21,7 @@ from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import share
 from k8sbench.model.run import Run
-from k8sbench.store import artifacts, exchange
+from k8sbench.store import exchange, log_archive
 from k8sbench.store.sql_store import SqlStore
 
 SHOWN_SECONDS = 5.0
@@ -48,14 +48,14 @@ def measure_logs(where: str | None, note: Note) -> MeasuredLogs:
     """
     outcome = MeasuredLogs(failed={})
     with stores.open_writable(where, create=False, note=note) as store:
-        wanted = [run_id for run_id in store.ids() if _lacks(store.readable(run_id))]
+        wanted = [run_id for run_id in store.ids() if _lacks(store.read_run(run_id))]
         shown_at = time.monotonic()
         for number, run_id in enumerate(wanted):
             if time.monotonic() - shown_at >= SHOWN_SECONDS:
                 shown_at = time.monotonic()
                 note(f"measuring archived logs: {share(number, len(wanted), 'run')}")
             try:
-                with exchange.claimed(store, run_id):
+                with exchange.claim_run(store, run_id):
                     _measure(store, run_id, outcome)
             except UsageError as error:
                 outcome.failed[run_id] = str(error)
@@ -98,14 +98,14 @@ def _measure(store: SqlStore, run_id: str, outcome: MeasuredLogs) -> None:
     if (why := _nothing_measured(found)) is not None:
         outcome.failed[run_id] = why
     elif kept.measured_by is None:
-        store.measured(run_id, kept.with_profile_of(found))
+        store.save_measurement(run_id, kept.with_profile_of(found))
         outcome.profiles += 1
     else:
-        store.measured(run_id, found)
+        store.save_measurement(run_id, found)
         outcome.replaced += 1
 
 
 def _logs(store: SqlStore, run: Run) -> list[Path]:
     """Return the archived logs of a run, in the order in which they are measured."""
     logs = store.log_files(run.run_id)
-    return logs if run.facts.job is None else artifacts.in_order_of_attempts(logs)
+    return logs if run.facts.job is None else log_archive.sort_by_attempt(logs)

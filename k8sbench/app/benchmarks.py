@@ -13,7 +13,7 @@ from k8sbench.model.errors import BenchError
 from k8sbench.model.facts import Facts
 
 if TYPE_CHECKING:
-    from k8sbench.store.port import Store
+    from k8sbench.store.interface import Store
 
 
 def spec_finder(store: Store, note: Note) -> Callable[[Facts], BenchmarkSpec | None]:
@@ -44,7 +44,7 @@ def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec |
     except BenchError as error:
         why = error.message
     try:
-        if copy := store.kept(facts.run_id, BENCHMARK):
+        if copy := store.read_artifact(facts.run_id, BENCHMARK):
             return spec_files.load_copy(copy, f"{facts.run_id}/{BENCHMARK}")
     except BenchError:
         pass  # a run of elsewhere: what is wrong with the file itself says more

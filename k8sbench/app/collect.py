@@ -15,7 +15,7 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import CollectOptions
 from k8sbench.model.run import Location, Run
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.store.sql_store import SqlStore

@@ -158,7 +158,7 @@ def _accept(
         for row in still
     ]
     if levels:
-        store.accept(levels)
+        store.accept_levels(levels)
     return levels
 
 

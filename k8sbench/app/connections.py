@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from k8sbench.model.sample import LogGap
     from k8sbench.ports.cluster import Cluster, Manifest
     from k8sbench.ports.metrics import MetricSource
-    from k8sbench.store.port import Store
+    from k8sbench.store.interface import Store
 
 
 AUTO, NONE = "auto", "none"
@@ -304,7 +304,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
     from k8sbench.render.trainer_sources import mounted
 
     sources = templates.trainer_sources()
-    if (kept := store.kept(run.run_id, MANIFEST)) is not None:
+    if (kept := store.read_artifact(run.run_id, MANIFEST)) is not None:
         try:
             before = yaml_text.load_all(kept.decode())
         except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -316,7 +316,7 @@ def _objects(store: Store, run: Run, identity: JobIdentity) -> Sequence[Manifest
             sources = mounted(before) or sources
     loaded = templates.load_templates()
     rendered = manifests(run.plan, identity, templates=loaded, trainers=sources)
-    store.keep(run.run_id, MANIFEST, to_yaml(select_job_objects(rendered)))
+    store.write_artifact(run.run_id, MANIFEST, to_yaml(select_job_objects(rendered)))
     return rendered
 
 

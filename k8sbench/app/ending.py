@@ -119,7 +119,7 @@ def _end_object(benchmark: Benchmark, kind: Kind, follower: Follower) -> None:
 
 def _check_reachable(store: SqlStore, benchmark: Benchmark) -> None:
     """Reject an object whose local runs only another machine can end."""
-    stored = stored_objects.of_store(store).stored(benchmark)
+    stored = stored_objects.of_store(store).read_stored(benchmark)
     process = stored_objects.process_elsewhere(store, benchmark)
     if stored is not None and stored.place.backend == "local" and process is not None:
         raise UsageError(

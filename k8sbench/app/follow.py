@@ -260,8 +260,8 @@ class Follower(msgspec.Struct, frozen=True):
             if isinstance(wrong, Interrupted) or (isinstance(wrong, Unreachable) and not is_final):
                 wrong.action = f"{wrong.action} {again}".lstrip()
             elif is_final:
-                self.store.fulfilled(run_id, "cancel")
-                self.store.fulfilled(run_id, "delete")
+                self.store.remove_wish(run_id, "cancel")
+                self.store.remove_wish(run_id, "delete")
             raise
 
 
@@ -448,7 +448,9 @@ class _LogReader:
             lambda: store.log_files(self.run.run_id), store if follow else None
         )
         run = self.run
-        pruned = None if is_found or not run.artifacts else exchange.pruned(Path(run.artifacts))
+        pruned = (
+            None if is_found or not run.artifacts else exchange.read_pruned(Path(run.artifacts))
+        )
         if pruned is not None:
             at = times.utc(pruned.at)
             self._note(
@@ -469,7 +471,7 @@ class _LogReader:
         With a ``followed`` store it goes on until the run is final. Returns False if there is no
         file of the replica.
         """
-        from k8sbench.store.artifacts import LogTails
+        from k8sbench.store.log_archive import LogTails
 
         with contextlib.closing(LogTails(self._replica)) as tails:
             while True:
@@ -490,6 +492,6 @@ class _LogReader:
 
 def stamp(at: float) -> bytes:
     """Write a time as archived lines begin with it."""
-    from k8sbench.store.artifacts import stamp as written
+    from k8sbench.store.log_archive import format_stamp as written
 
     return written(at)

@@ -29,7 +29,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.expectation import LogCandidate, MeasureOptions
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.report.explanation import Row
@@ -215,7 +215,7 @@ def import_logs(
     a new one, and ``where`` the default store, where it is None.
     """
     from k8sbench.reader import log_files
-    from k8sbench.store import artifacts, exchange
+    from k8sbench.store import exchange, run_folder
 
     if replace and set_name is None:
         raise UsageError("--replace replaces runs of a set.", "Name the set with --set.")
@@ -226,7 +226,7 @@ def import_logs(
         return ImportedLogs(failures=tuple(failures))
     with (
         stores.open_writable(where, note=note) as store,
-        exchange.unpacking(store.root) as incoming,
+        exchange.open_incoming(store.root) as incoming,
     ):
         taken: list[MeasuredLog] = []
         copies = {}
@@ -234,7 +234,7 @@ def import_logs(
             folder = incoming / f"import-{number}"
             first = next(iter(names))
             try:
-                files = exchange.copied(folder, log_files.opened(names))
+                files = exchange.copy_logs(folder, log_files.opened(names))
                 at = {str(folder / file.kept_as): file.name for file in files}
                 said = imported_plans.options_in_name(first) if from_names else {}
                 log = _measured(at, first, possible, options, said)
@@ -248,7 +248,7 @@ def import_logs(
                 only = msgspec.structs.replace(log.measurement, log_digest=log.digests[0])
                 log = log._replace(measurement=only)
             if log.origin.loaded and log.origin.loaded.text:
-                artifacts.RunFolder(folder).write(BENCHMARK, log.origin.loaded.text.encode())
+                run_folder.RunFolder(folder).write(BENCHMARK, log.origin.loaded.text.encode())
             taken.append(log)
             copies[log.run_ids] = folder, files
         known = store.runs(RunFilter())
@@ -271,7 +271,7 @@ def import_logs(
             for log, run, replaces in planned.added
         ]
         if added or planned.leftovers:
-            exchange.add(store, added, planned.leftovers)
+            exchange.add_runs(store, added, planned.leftovers)
         recorded = [store.run(each.run.run_id) for each in added]
         present = [*recorded, *planned.there]
         replaced = [*planned.leftovers, *(run_id for each in added for run_id in each.replaces)]
@@ -407,7 +407,7 @@ def _planned(
             earlier = imported_plans.replaced_runs(log, taken, known) if replace else []
             if unchanged:
                 planned.there.append(store.run(unchanged[0]))
-                replaced = {*exchange.replaced_by(store, unchanged[0])}
+                replaced = {*exchange.read_replaced(store, unchanged[0])}
                 replaced |= {run.run_id for run in earlier} - {*unchanged}
                 planned.leftovers.extend(ids.intersection(replaced))
                 continue

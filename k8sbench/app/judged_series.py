@@ -14,7 +14,7 @@ from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
-from k8sbench.store.group_port import GroupIndex
+from k8sbench.store.group_interface import GroupIndex
 
 
 class JudgedSeries:
@@ -59,7 +59,7 @@ class JudgedSeries:
         """Return what the series say of some sets, by group id."""
         rows = list(rows)
         new = {} if self._played is None else self._played.judged
-        found = self._index.judged([row.group_id for row in rows if row.group_id not in new])
+        found = self._index.read_judged([row.group_id for row in rows if row.group_id not in new])
         if self._played is not None:
             for group_id, mark in self._played.revised.items():
                 if group_id in found:

@@ -18,8 +18,8 @@ from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Judged
-from k8sbench.store.group_port import GroupedStore, ServedGroups
-from k8sbench.store.port import RunFilter
+from k8sbench.store.group_interface import GroupedStore, ServedGroups
+from k8sbench.store.interface import RunFilter
 
 AT_ONCE = 50
 """Sets whose groups are made and kept together."""
@@ -70,7 +70,7 @@ class StoredGroups:
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
         if self._series is None:
-            accepted = {level.line: level.began for level in self._store.accepted()}
+            accepted = {level.line: level.began for level in self._store.accepted_levels()}
             self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
         return self._series.judged(rows)
 
@@ -89,7 +89,7 @@ class StoredGroups:
 
     def readable(self, run_id: str) -> Run | None:
         """Return one of the store's own runs as it is now; None if it cannot be read."""
-        return self._lost.get(run_id) or self._store.readable(run_id)
+        return self._lost.get(run_id) or self._store.read_run(run_id)
 
     def _follow_changes(self, note: Note) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""
@@ -113,7 +113,7 @@ class StoredGroups:
             self._unkept += [row for row in former if row.set_name not in kept]
         if versions:
             with contextlib.suppress(StoreError):
-                self._index.made_by_this_version()
+                self._index.note_version()
 
     def _add_foreign(self) -> None:
         """Add the operator's groups; make those of sets that both stores have a part in.
@@ -176,7 +176,7 @@ class StoredGroups:
                 if run.run_id in self._foreign[name] and not digests.isdisjoint(_digests([run])):
                     every.setdefault(run.run_id, run)
         for run_id in self._index.runs_with_logs(digests).keys() - every.keys():
-            if (alike := self._store.readable(run_id)) is not None:
+            if (alike := self._store.read_run(run_id)) is not None:
                 every[run_id] = alike
         made = grouping.groups(every.values(), accept=accept, singles=self._singles)
         by_set: dict[str, list[Group]] = {name: [] for name in sets}
@@ -244,7 +244,7 @@ class _Runs(Mapping[str, Run]):
 
     def __getitem__(self, run_id: str) -> Run:
         if run_id not in self._read:
-            ours = self._store.readable(run_id)
+            ours = self._store.read_run(run_id)
             of_set = self._theirs.runs_of(self._sets[run_id]) if run_id in self._sets else ()
             theirs = [run for run in of_set if run.run_id == run_id]
             both, _ = merged([ours] if ours else [], theirs)

@@ -49,7 +49,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
 from k8sbench.reader.measuring import recorded
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from k8sbench.store.port import LogArchive, RunFilter
+from k8sbench.store.interface import LogArchive, RunFilter
 from k8sbench.store.sql_store import SqlStore
 from k8sbench.threads import Threads, internal
 
@@ -414,13 +414,13 @@ class LabelledJobs:
         repeat = before.plan.repeat
         if case_key(plan) != before.case_key:
             repeat = store.next_repeat(plan.set_name, case_key(plan))
-        run = store.planned(run_id, msgspec.structs.replace(plan, repeat=repeat))
+        run = store.save_plan(run_id, msgspec.structs.replace(plan, repeat=repeat))
         if found.gaps:
             run_artifacts.keep_value(store, run_id, run_artifacts.GAPS, found.gaps)
         if (measurement := found.run.measurement) is not None:
             if observer.wants_gpu_metrics(found.run, found.pods):
                 measurement = self._fetcher.promised(run, measurement)
-            store.measured(run_id, measurement)
+            store.save_measurement(run_id, measurement)
         if seen.printed_at is not None and run.started_at is None:
             at = max(seen.printed_at, run.history[-1].at)
             store.move(run_id, Transition(phase=Phase.RUNNING, at=at, cause="Its log begins."))

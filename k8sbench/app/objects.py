@@ -30,7 +30,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api

@@ -44,7 +44,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import Cluster
 from k8sbench.reader.measuring import recorded
 from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.client.api import Api
@@ -224,7 +224,8 @@ class Observer(NamedTuple):
         from k8sbench.adapters.kubernetes import observing as objects
         from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
         from k8sbench.store import exchange
-        from k8sbench.store.artifacts import LogWriter, RunFolder
+        from k8sbench.store.log_archive import LogWriter
+        from k8sbench.store.run_folder import RunFolder
 
         facts, job = self.facts, self.options.job
         selection = kinds.JobSelection(
@@ -252,7 +253,7 @@ class Observer(NamedTuple):
             if gaps:
                 RunFolder(folder).write(run_artifacts.GAPS, msgspec.json.encode(gaps))
             RunFolder(folder).save(run)
-            exchange.put_in_place(self.store, {run.run_id: folder})
+            exchange.move_into_store(self.store, {run.run_id: folder})
             return self._with_gpu_metrics(cluster, run, pods)
 
     def unread(self, seen: Observation) -> list[LogGap]:
@@ -279,7 +280,7 @@ class Observer(NamedTuple):
             )
         folder = self.store.root / OBSERVING / run_id
         try:
-            with disk.translated(f"write {folder}"):
+            with disk.translate_errors(f"write {folder}"):
                 shutil.rmtree(folder, ignore_errors=True)
                 disk.make_folder(folder)
             yield folder
@@ -294,11 +295,11 @@ class Observer(NamedTuple):
     def measured(self, folder: Path, seen: Observation) -> Run:
         """Measure the archived logs of the ended job; return its run."""
         from k8sbench.adapters.kubernetes import observing as objects
-        from k8sbench.store import artifacts
-        from k8sbench.store.artifacts import LOG_SUFFIX, LOGS
+        from k8sbench.store import log_archive
+        from k8sbench.store.run_folder import LOG_SUFFIX, LOGS
 
         job, given = self.options.job, self.options.measured
-        logs = artifacts.in_order_of_attempts((folder / LOGS).glob(f"*{LOG_SUFFIX}"))
+        logs = log_archive.sort_by_attempt((folder / LOGS).glob(f"*{LOG_SUFFIX}"))
         if not logs:
             end = seen.run.history[-1]
             raise NotFound(
@@ -446,10 +447,10 @@ class Observer(NamedTuple):
 
 def shortened(folder: Path) -> Iterator[LogGap]:
     """Shorten long logs, which are measured already; yield what is left out."""
-    from k8sbench.store import artifacts
+    from k8sbench.store import log_archive, run_folder
 
-    for path in sorted((folder / artifacts.LOGS).glob("*")):
-        cut = artifacts.shorten(path, MOST_LOG_BYTES)
+    for path in sorted((folder / run_folder.LOGS).glob("*")):
+        cut = log_archive.shorten_log(path, MOST_LOG_BYTES)
         if cut is not None:
             before, after = cut
             yield LogGap(

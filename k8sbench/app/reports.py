@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from k8sbench.report.plot import History
     from k8sbench.report.publication import Publication
     from k8sbench.report.words import Lang
-    from k8sbench.store.port import Store
+    from k8sbench.store.interface import Store
 
 
 @stores.completed
@@ -197,7 +197,7 @@ def timelines(
     with stores.open_readonly(where, note) as store:
         runs: list[Run] = []
         for member in newest:
-            run = store.readable(member.run_id)
+            run = store.read_run(member.run_id)
             if run is None:
                 why = store.unreadable.get(member.run_id, "it was removed.")
                 note(f"warning: without the steps of {member.run_id}: {why}")

@@ -24,7 +24,7 @@ from k8sbench.model.run import Run
 if TYPE_CHECKING:
     from k8sbench.measure.group.selection import Report
     from k8sbench.report.explanation import Row
-    from k8sbench.store.group_port import GroupedStore, ServedGroups
+    from k8sbench.store.group_interface import GroupedStore, ServedGroups
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):

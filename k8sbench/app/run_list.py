@@ -28,7 +28,7 @@ from k8sbench.model.run import Location, Run, merged
 from k8sbench.ports.cluster import FoundJob
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from k8sbench.model.run import Run
 from k8sbench.ports.cluster import JobEvent
 from k8sbench.report import document
 from k8sbench.report.document import RunStatus
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 
 
 def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:

@@ -81,7 +81,7 @@ def held(
 
 def _leave(every: StoredObjects, one: Benchmark) -> None:
     """Record that no process reconciles an object any more, so that any machine may collect it."""
-    current, stored = every.find(one.name), every.stored(one)
+    current, stored = every.find(one.name), every.read_stored(one)
     if current is None or stored is None or current.is_over:
         return
     if stored.place.process == processes.this_process():
@@ -92,7 +92,7 @@ def _leave(every: StoredObjects, one: Benchmark) -> None:
 def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequence[Benchmark]:
     """Return the objects that a submit may ask to be retried, those that are not over first."""
     if request.resume is not None:
-        of_set = (one for one in every.every() if one.set_name == request.resume)
+        of_set = (one for one in every.list_all() if one.set_name == request.resume)
         return sorted(of_set, key=lambda one: one.is_over)
     found = every.find(name)
     return () if found is None else (found,)
@@ -100,7 +100,7 @@ def _candidates(every: StoredObjects, request: SubmitRequest, name: str) -> Sequ
 
 def _check_process(every: StoredObjects, one: Benchmark) -> None:
     """Reject an object whose process lives, although it does not hold it."""
-    stored = every.stored(one)
+    stored = every.read_stored(one)
     process = None if stored is None else stored.place.process
     if one.is_over or process is None or process.pid == os.getpid():
         return
@@ -115,7 +115,7 @@ def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None
     agree, or a process of this machine has the object.
     """
     every = stored_objects.of_store(store)
-    stored = every.stored(one)
+    stored = every.read_stored(one)
     if stored is None or one.is_over:
         return
     claim = benchmark_object.claim_of(one.name)
@@ -149,7 +149,7 @@ def _retried(
     every: StoredObjects, one: Benchmark, asked: Mapping[str, Any], place: ObjectPlace
 ) -> Benchmark | None:
     """Make this process the one that reconciles an object, and have it retried."""
-    before = every.stored(one)
+    before = every.read_stored(one)
     if before is None or every.place(one, place, before=before.place) is None:
         return None
     spec = asked["spec"]

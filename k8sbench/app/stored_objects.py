@@ -21,7 +21,7 @@ from k8sbench.model.errors import NotFound, UsageError, few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Process, Run
 from k8sbench.report import benchmark_status
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 from k8sbench.threads import Inline
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def elsewhere(store: SqlStore) -> list[tuple[Benchmark, UsageError]]:
 
     Locks on files exclude the processes of one machine alone, so what they say does not count.
     """
-    every = of_store(store).every(is_open=True)
+    every = of_store(store).list_all(is_open=True)
     return [(one, error) for one in every if (error := error_elsewhere(store, one)) is not None]
 
 
@@ -123,7 +123,7 @@ def error_elsewhere(store: SqlStore, one: Benchmark) -> UsageError | None:
 
 def process_elsewhere(store: SqlStore, one: Benchmark) -> Process | None:
     """Return the process of another machine that may go on with an object."""
-    stored = of_store(store).stored(one)
+    stored = of_store(store).read_stored(one)
     process = None if stored is None or one.is_over else stored.place.process
     return process if process is not None and processes.is_elsewhere(process) else None
 
@@ -149,7 +149,7 @@ def write_statuses(
 
     With ``runs`` only of those that have one of them, or one of the ``names``.
     """
-    for benchmark in of_store(store).every(is_open=True):
+    for benchmark in of_store(store).list_all(is_open=True):
         is_meant = runs is None or benchmark.name in names
         if is_meant or any(is_of(run, benchmark) for run in runs or ()):
             with held(store, benchmark) as is_ours:
@@ -178,7 +178,7 @@ def _has_more(store: SqlStore, benchmark: Benchmark) -> bool:
 def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
     """Hold an object; False if another process reconciles it, or may do so on another machine."""
     claim = claim_of(benchmark.name)
-    stored = of_store(store).stored(benchmark)
+    stored = of_store(store).read_stored(benchmark)
     is_ours = stored is not None and not (
         process_elsewhere(store, benchmark) and _has_more(store, benchmark)
     )

@@ -37,8 +37,8 @@ from k8sbench.model.errors import (
 from k8sbench.model.identity import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
-from k8sbench.store.group_port import ServedGroups
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.group_interface import ServedGroups
+from k8sbench.store.interface import RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
@@ -217,13 +217,13 @@ def damaged(store: SqlStore) -> dict[str, BenchError]:
 
 def folder(where: str | None) -> Path:
     """Return the folder of a store, which need not exist; raises :class:`UsageError`."""
-    from k8sbench.store import opening
+    from k8sbench.store.open_store import store_folder
 
-    return opening.folder(where)
+    return store_folder(where)
 
 
 def _opened(where: str | None, note: Note, *, create: bool) -> SqlStore:
-    from k8sbench.store.opening import open_store
+    from k8sbench.store.open_store import open_store
 
     if where == CLUSTER:
         raise UsageError(
@@ -264,9 +264,9 @@ def reindex(where: str | None, note: Note) -> tuple[Path, int, dict[str, str]]:
 
     Returns where the store is, its number of runs, and what is wrong with damaged ones, by run id.
     """
-    from k8sbench.store import opening
+    from k8sbench.store import open_store
 
-    return opening.reindex(where, note)
+    return open_store.reindex(where, note)
 
 
 def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, note: Note) -> int:
@@ -293,7 +293,7 @@ def export(texts: Sequence[str], target: Path | BinaryIO, where: str | None, not
             raise UsageError(f"There is nothing to export in the store {store.where}.")
         whole = disk.whole_file(target) if isinstance(target, Path) else nullcontext(target)
         with whole as file:
-            exchange.export(store, run_ids, file)
+            exchange.export_runs(store, run_ids, file)
     return len(run_ids)
 
 
@@ -356,12 +356,12 @@ def remove(
                     f"Run {run.run_id} is {run.phase}, not over. Nothing was removed.",
                     f"End it first with: k8sbench cancel {run.run_id}",
                 )
-            stack.enter_context(exchange.claimed(store, run.run_id))
+            stack.enter_context(exchange.claim_run(store, run.run_id))
         run_ids = [*damaged, *(run.run_id for run in runs)]
         if not confirm(run_ids):
             raise Interrupted("Nothing was removed.")
         for run_id in run_ids:
-            exchange.remove(store, run_id)
+            exchange.remove_run(store, run_id)
         on_clusters = [run.run_id for run in runs if run.plan.backend == "kubernetes"]
         if damaged or on_clusters:
             names = " ".join([*damaged, *on_clusters])
@@ -385,13 +385,13 @@ def prune(
     option: str = KEEP_OPTION,
     observed: bool = False,
 ) -> tuple[dict[str, Pruned], dict[str, str]]:
-    """Remove local logs and GPU series as :func:`.exchange.prune_old` does.
+    """Remove local logs and GPU series as :func:`.exchange.prune_old_runs` does.
 
     ``observed``: of observed jobs alone.
     """
     from k8sbench.store import exchange
 
-    return exchange.prune_old(
+    return exchange.prune_old_runs(
         store,
         keep_s,
         at=connections.now(),

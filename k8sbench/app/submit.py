@@ -39,7 +39,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import Manifest
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows

@@ -19,7 +19,7 @@ from k8sbench.model import creation, times
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import LogArchive
+from k8sbench.store.interface import LogArchive
 
 ABSENT_SECONDS = 5.0
 """Interval between looks for a job that may still appear."""
@@ -107,7 +107,7 @@ class ActiveRun:
         """
         context, _, rules = here
         if rules.keep and run.wishes and not run.is_deleted_by_name:
-            run = context.store.fulfilled(run.run_id, "delete")
+            run = context.store.remove_wish(run.run_id, "delete")
         view = View(job=JobView.ENDED, end=run.history[-1], deletes=run.wishes != ())
         return cls(run, view, here)
 

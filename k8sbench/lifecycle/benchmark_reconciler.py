@@ -41,7 +41,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.objects import Objects
 from k8sbench.report import benchmark_status
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 PASS_SECONDS = 1.0
 """Interval of passes over the objects."""

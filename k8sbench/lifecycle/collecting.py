@@ -25,7 +25,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.request import NO_OPTIONS, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import Cluster, FoundJob
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 END_SECONDS = 240.0
 """Longest wait for a cancelled job to end.

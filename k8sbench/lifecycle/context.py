@@ -21,7 +21,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.model.times import Clock
 from k8sbench.ports.cluster import Cluster, JobEvent, Manifest
 from k8sbench.ports.metrics import MetricSource
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 from k8sbench.threads import Inline, Threads
 
 Note = Callable[[str], None]

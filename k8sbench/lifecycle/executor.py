@@ -32,7 +32,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 LOOK_SECONDS = 0.25
 """Longest wait for an event before stop requests and time limits are checked."""
@@ -407,7 +407,7 @@ class Executor:
                 self._measuring = None
                 if (measured := found.result()) is not None:
                     measured = self._gathering.promised(active.run, measured)
-                    active.record.run = self.context.store.measured(active.run_id, measured)
+                    active.record.run = self.context.store.save_measurement(active.run_id, measured)
             if active.archive is not None or is_owed:
                 self.reporter.ended(active.run)
             self._gathering.add(active.run)

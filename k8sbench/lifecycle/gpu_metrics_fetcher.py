@@ -208,7 +208,7 @@ class GpuMetricsFetcher:
             for one in found:
                 if one.series:
                     lines = b"\n".join(map(msgspec.json.encode, one.series))
-                    store.keep(run_id, series_file(one.source), lines.decode() + "\n")
+                    store.write_artifact(run_id, series_file(one.source), lines.decode() + "\n")
             rest = [msgspec.structs.replace(one, series=()) for one in found]
             run_artifacts.keep_value(store, run_id, FETCHED, rest)
             measured = store.run(run_id).measurement
@@ -216,7 +216,7 @@ class GpuMetricsFetcher:
                 completed = gpu_metrics.completed(
                     measured, run.plan, wanted, found, accept=self._context.accept
                 )
-                self.completed[run_id] = store.measured(run_id, completed)
+                self.completed[run_id] = store.save_measurement(run_id, completed)
         except StoreError as wrong:
             self._reporter.note(f"warning: the GPU metrics of {run_id} are not recorded: {wrong}")
 

@@ -105,7 +105,7 @@ def delete(context: RunContext, run_id: str) -> tuple[Run, str | None]:
     if run.wish("delete") is not None:
         # What is deleted and still counts as owed is deleted again, which does no harm.
         with contextlib.suppress(StoreError):
-            run = context.store.fulfilled(run_id, "delete")
+            run = context.store.remove_wish(run_id, "delete")
     return run, why
 
 
@@ -414,7 +414,7 @@ class JobRequests:
             active.record.wish = None
             active.view.asked_to_end_at = math.inf
             with contextlib.suppress(StoreError):
-                self._context.store.fulfilled(active.run_id, "cancel")
+                self._context.store.remove_wish(active.run_id, "cancel")
             if active.rules.only_cancels:
                 raise error
             _note_refusal(active, error)

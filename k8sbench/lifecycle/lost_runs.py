@@ -9,7 +9,7 @@ import msgspec
 from k8sbench.lifecycle.context import Alive
 from k8sbench.model.errors import StoreError
 from k8sbench.model.run import Run
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
 
 
 def mark_lost_runs(store: Store, *, alive: Alive, now: float) -> dict[str, Run]:

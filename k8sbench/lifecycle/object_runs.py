@@ -95,7 +95,10 @@ class Recording(msgspec.Struct, kw_only=True):
             if case is None:
                 continue
             is_same = case.draft.trainers_digest == run.plan.trainers_digest
-            if not is_same and context.store.kept(run.run_id, run_artifacts.MANIFEST) is None:
+            if (
+                not is_same
+                and context.store.read_artifact(run.run_id, run_artifacts.MANIFEST) is None
+            ):
                 plan = case.for_object(benchmark.uid, benchmark.name).like(run.plan)
                 at = context.clock()
                 context.store.reopen(

@@ -14,7 +14,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import Cluster, JobEvent
 from k8sbench.reader.reading import family_in
-from k8sbench.store.port import LogArchive
+from k8sbench.store.interface import LogArchive
 
 LOOK_SECONDS = 0.5
 """Longest wait before stop requests are looked at."""

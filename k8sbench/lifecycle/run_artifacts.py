@@ -10,7 +10,7 @@ from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import BenchError
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import KnownPods
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 
 T = TypeVar("T")
 MANIFEST = "manifest.yaml"
@@ -42,12 +42,12 @@ def read_nodes(store: Store, run_id: str) -> dict[str, dict[str, str]]:
 
 def keep_value(store: Store, run_id: str, name: str, value: object) -> None:
     """Keep a value as JSON with a run."""
-    store.keep(run_id, name, msgspec.json.encode(value).decode() + "\n")
+    store.write_artifact(run_id, name, msgspec.json.encode(value).decode() + "\n")
 
 
 def read_value(store: Store, run_id: str, name: str, kind: type[T]) -> T | None:
     """Read a value that was kept as JSON; None without a file."""
-    content = store.kept(run_id, name)
+    content = store.read_artifact(run_id, name)
     try:
         return None if content is None else decoder(kind).decode(content)
     except msgspec.MsgspecError as error:

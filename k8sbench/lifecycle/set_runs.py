@@ -16,7 +16,7 @@ from k8sbench.model.errors import RepeatTaken
 from k8sbench.model.identity import case_key
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, out_of_memory_ids
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 
 REPEAT_TRIES = 100
 """Most tries to find a free repeat number.
@@ -63,7 +63,7 @@ def reopened(run: Run, plan: RunPlan, context: RunContext) -> Run:
 def keep_benchmark(store: Store, run_id: str, case: PlannedCase) -> None:
     """Keep the user's benchmark file, if there is one, with a run's record."""
     if case.benchmark_file:
-        store.keep(run_id, BENCHMARK, case.benchmark_file)
+        store.write_artifact(run_id, BENCHMARK, case.benchmark_file)
 
 
 def may_go_on(run: Run, plan: RunPlan) -> bool:

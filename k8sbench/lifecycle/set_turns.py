@@ -12,7 +12,7 @@ from k8sbench.lifecycle.turns import Turns
 from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark, claim_of
 from k8sbench.model.run import Run
 from k8sbench.ports.objects import Objects
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 
 class SetTurns:

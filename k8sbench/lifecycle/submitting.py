@@ -34,7 +34,7 @@ from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
 from k8sbench.ports.cluster import JobEvent
 from k8sbench.ports.objects import Objects
-from k8sbench.store.port import Claims, RunFilter
+from k8sbench.store.interface import Claims, RunFilter
 
 PLACES = 8
 """Most concurrent submits into a set."""

@@ -27,7 +27,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
 from k8sbench.threads import internal
 
 LATEST = 500

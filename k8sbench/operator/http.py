@@ -53,8 +53,8 @@ from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
 from k8sbench.report import document
 from k8sbench.report.document import ListedRun, RunStatus
-from k8sbench.store.group_port import GroupedStore
-from k8sbench.store.port import RunFilter
+from k8sbench.store.group_interface import GroupedStore
+from k8sbench.store.interface import RunFilter
 
 LOGS = "logs"
 """Folder of a run's folder with its logs."""

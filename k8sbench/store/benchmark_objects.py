@@ -1,9 +1,10 @@
 """Benchmark objects of a store: ``benchmarks/NAME.json`` and ``benchmarks/NAME.status.json``.
 
-Commands write the first, and whoever reconciles an object the second. uid, resourceVersion and
-generation are made as the API server makes them. ``benchmarks/open/NAME`` marks an object that is
-not over, so that a store of thousands of ended objects is not read again and again. It is written
-before the object and removed after its last status: what a kill leaves is read once more.
+Commands write the first file, and the process that reconciles an object writes the second. uid,
+resourceVersion and generation follow the rules of the API server. ``benchmarks/open/NAME`` marks an
+object that is not over, so that a store of thousands of ended objects is not read again and again.
+The mark is written before the object and removed after its last status: after a kill, an object is
+read once too often, never once too little.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from k8sbench.model.identity import RUN_ID
 from k8sbench.model.plan import STORED
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions, StoredObject, StoredStatus
 from k8sbench.model.times import Clock
-from k8sbench.store import artifacts, disk
+from k8sbench.store import disk, json_files
 
 FOLDER = "benchmarks"
 OPEN = "open"
@@ -62,18 +63,18 @@ class StoredObjects:
     def current(self) -> Mapping[str, Benchmark | None] | None:
         """Return all objects by uid; those that have ended are read only once.
 
-        An object that is damaged is as it was read before, or None. None where not even its uid is
-        known: which runs are its own is not known, then.
+        A damaged object is returned as it was read before, else as None. The result is None if the
+        uid of a damaged object is unknown, so that nobody knows which runs are its own.
         """
         with self._lock:
-            there = self._all()
-            to_read = there & self._open() if self._is_listed else there
-            for name in self._seen.keys() - there:
+            names = self._list_names()
+            to_read = names & self._list_open() if self._is_listed else names
+            for name in self._seen.keys() - names:
                 del self._seen[name]
-            for name in self._unreadable.keys() - there:
+            for name in self._unreadable.keys() - names:
                 del self._unreadable[name]
-            for name in sorted(to_read | (there - self._seen.keys())):
-                self._read_into(name)
+            for name in sorted(to_read | (names - self._seen.keys())):
+                self._read_again(name)
             self._is_listed = True
             if self._unreadable.keys() - self._seen.keys():
                 return None
@@ -84,13 +85,13 @@ class StoredObjects:
 
         Damaged ones are left out.
         """
-        found = []
-        for name in self._open().difference(self._names or ()):
+        open_objects = []
+        for name in self._list_open().difference(self._names or ()):
             with contextlib.suppress(StoreError):
-                one = self.find(name) if is_live(name) else None
-                if one is not None and not one.is_over:
-                    found.append(one)
-        return found
+                benchmark = self.find(name) if is_live(name) else None
+                if benchmark is not None and not benchmark.is_over:
+                    open_objects.append(benchmark)
+        return open_objects
 
     def write(
         self,
@@ -102,53 +103,53 @@ class StoredObjects:
 
         Events are the API server's alone. Raises :class:`StoreError`.
         """
-        with self._changing():
-            stored = self._stored(known.name)
+        with self._locked_folder():
+            stored = self._read_object(known.name)
             if stored is None or _uid(stored) != known.uid:
                 return
-            merged = merge(self._status(known.name, known.uid), status)
+            merged = merge_patch(self._read_status(known.name, known.uid), status)
             record = StoredStatus(uid=known.uid, status=merged)
-            disk.write_whole(self._path(known.name, STATUS), artifacts.as_file(record))
-            if _is_closed(self._understood(stored, merged)):
-                self._mark(known.name).unlink(missing_ok=True)
+            disk.write_whole(self._file_path(known.name, STATUS), json_files.encode_file(record))
+            if _is_closed(self._read_benchmark(stored, merged)):
+                self._mark_path(known.name).unlink(missing_ok=True)
 
     def delete(self, known: Benchmark) -> None:
         """Delete an object; raises :class:`StoreError`."""
-        with self._changing():
-            stored = self._stored(known.name)
+        with self._locked_folder():
+            stored = self._read_object(known.name)
             if stored is None or _uid(stored) != known.uid:
                 return
-            self._path(known.name, SUFFIX).unlink()
-            self._path(known.name, STATUS).unlink(missing_ok=True)
-            self._mark(known.name).unlink(missing_ok=True)
+            self._file_path(known.name, SUFFIX).unlink()
+            self._file_path(known.name, STATUS).unlink(missing_ok=True)
+            self._mark_path(known.name).unlink(missing_ok=True)
             disk.sync_folder(self._folder)
 
-    # -- what commands do with them ---------------------------------------------------------------
+    # -- for commands -----------------------------------------------------------------------------
 
     def create(
         self,
-        asked: Mapping[str, Any],
+        manifest: Mapping[str, Any],
         place: ObjectPlace,
         private: PrivateOptions = PrivateOptions(),  # noqa: B008
     ) -> Benchmark:
-        """Create an object; one that asks for the same is returned as it is.
+        """Create an object; an equal one is returned as it is.
 
         Raises :class:`UsageError` where the API server would refuse it or the name is another
         object's, and :class:`StoreError`.
         """
-        wanted = packaged.object_schema().checked(asked)
-        name = wanted["metadata"]["name"]
-        with self._changing():
-            found = self.find(name)
-            if found is not None:
-                if benchmark_object.is_same(wanted, found):
-                    return found
+        valid = packaged.object_schema().checked(manifest)
+        name = valid["metadata"]["name"]
+        with self._locked_folder():
+            existing = self.find(name)
+            if existing is not None:
+                if benchmark_object.is_same(valid, existing):
+                    return existing
                 raise UsageError(
                     f"Benchmark {name} exists in the store, and asks for something else.",
                     "Choose another --run-id.",
                 )
             metadata = {
-                **wanted["metadata"],
+                **valid["metadata"],
                 "namespace": place.access.namespace or "default",
                 "uid": f"{STORED}{uuid.uuid4()}",
                 "resourceVersion": "1",
@@ -156,9 +157,9 @@ class StoredObjects:
                 "creationTimestamp": times.utc(self._clock()),
             }
             stored = StoredObject(
-                object={**wanted, "metadata": metadata}, place=place, private=private
+                object={**valid, "metadata": metadata}, place=place, private=private
             )
-            benchmark = self._understood(stored)
+            benchmark = self._read_benchmark(stored)
             self._save(stored)
             return benchmark
 
@@ -171,139 +172,136 @@ class StoredObjects:
         written. Raises :class:`UsageError` where the API server would refuse the change, and
         :class:`StoreError`.
         """
-        with self._changing():
-            stored = self._stored(known.name)
+        with self._locked_folder():
+            stored = self._read_object(known.name)
             if stored is None or _uid(stored) != known.uid:
                 return None
-            status = self._status(known.name, known.uid)
-            current = self._understood(stored, status)
-            spec = merge(stored.object["spec"], decide(current))
+            status = self._read_status(known.name, known.uid)
+            current = self._read_benchmark(stored, status)
+            spec = merge_patch(stored.object["spec"], decide(current))
             if spec == stored.object["spec"]:
                 return current
             packaged.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
-            changed = msgspec.structs.replace(stored, object=_next(stored.object, spec))
-            benchmark = self._understood(changed, status)
+            changed = msgspec.structs.replace(stored, object=_next_version(stored.object, spec))
+            benchmark = self._read_benchmark(changed, status)
             self._save(changed)
             return benchmark
 
     def place(
         self, known: Benchmark, place: ObjectPlace, *, before: ObjectPlace
     ) -> StoredObject | None:
-        """Make another process the one that reconciles an object.
-
-        None unless ``before`` is its place now.
-        """
-        with self._changing():
-            stored = self._stored(known.name)
+        """Hand an object over to another process; None unless ``before`` is its place now."""
+        with self._locked_folder():
+            stored = self._read_object(known.name)
             if stored is None or _uid(stored) != known.uid or stored.place != before:
                 return None
-            moved = _next(stored.object, stored.object["spec"])
+            moved = _next_version(stored.object, stored.object["spec"])
             changed = msgspec.structs.replace(stored, object=moved, place=place)
             self._save(changed)
             return changed
 
     def find(self, name: str) -> Benchmark | None:
         """Return the object of a name; None without one. Raises :class:`StoreError`."""
-        stored = self._stored(name)
+        stored = self._read_object(name)
         if stored is None:
             return None
-        return self._understood(stored, self._status(name, _uid(stored)))
+        return self._read_benchmark(stored, self._read_status(name, _uid(stored)))
 
-    def stored(self, known: Benchmark) -> StoredObject | None:
+    def read_stored(self, known: Benchmark) -> StoredObject | None:
         """Return an object with its place and private options; None if it is gone."""
-        stored = self._stored(known.name)
+        stored = self._read_object(known.name)
         return None if stored is None or _uid(stored) != known.uid else stored
 
-    def every(self, *, is_open: bool = False) -> list[Benchmark]:
+    def list_all(self, *, is_open: bool = False) -> list[Benchmark]:
         """Return all objects that can be read, oldest first; see also :attr:`problem`.
 
         With ``is_open`` only those that are not over.
         """
         with self._lock:
-            found = []
-            names = self._all()
-            for name in names & self._open() if is_open else names:
-                with self._noting(name):
-                    one = self.find(name)
-                    if one is not None and not (is_open and _is_closed(one)):
-                        found.append(one)
-        return sorted(found, key=lambda one: (one.created_at, one.name))
+            benchmarks = []
+            names = self._list_names()
+            for name in names & self._list_open() if is_open else names:
+                with self._noting_damage(name):
+                    benchmark = self.find(name)
+                    if benchmark is not None and not (is_open and _is_closed(benchmark)):
+                        benchmarks.append(benchmark)
+        return sorted(benchmarks, key=lambda benchmark: (benchmark.created_at, benchmark.name))
 
     def mark_open(self) -> dict[str, str]:
-        """Make the marks of open objects anew.
+        """Write the marks of open objects again.
 
         Returns the reasons why objects cannot be read, by name.
         """
         with self._lock:
-            names = self._all()
+            names = self._list_names()
             if names:
-                with self._changing():
+                with self._locked_folder():
                     for name in names:
-                        self._mark_anew(name)
+                        self._update_mark(name)
             return dict(self._unreadable)
 
-    def _mark_anew(self, name: str) -> None:
-        with self._noting(name):
-            one = self.find(name)
-            if one is None or _is_closed(one):
-                self._mark(name).unlink(missing_ok=True)
+    def _update_mark(self, name: str) -> None:
+        with self._noting_damage(name):
+            benchmark = self.find(name)
+            if benchmark is None or _is_closed(benchmark):
+                self._mark_path(name).unlink(missing_ok=True)
             else:
-                disk.write_whole(self._mark(name), f"{one.uid}\n".encode())
+                disk.write_whole(self._mark_path(name), f"{benchmark.uid}\n".encode())
 
     # -- files ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Exclude other changes, of this process and of others."""
+    def _locked_folder(self) -> Iterator[None]:
+        """Hold the lock of the folder, so that no other process or thread changes objects."""
         doing = f"change {self._folder}"
-        with disk.translated(doing):
+        with disk.translate_errors(doing):
             disk.make_folder(self._folder)
-            with disk.locked(self._folder):
+            with disk.lock_folder(self._folder):
                 yield
 
-    def _all(self) -> set[str]:
+    def _list_names(self) -> set[str]:
         """List the names of the objects, damaged ones included."""
-        with disk.translated(f"read {self._folder}"):
+        with disk.translate_errors(f"read {self._folder}"):
             files = (path.name for path in self._folder.glob(f"[!.]*{SUFFIX}"))
-            names = {one.removesuffix(SUFFIX) for one in files if not one.endswith(STATUS)}
+            names = {name.removesuffix(SUFFIX) for name in files if not name.endswith(STATUS)}
         return names if self._names is None else names & set(self._names)
 
-    def _open(self) -> set[str]:
-        with disk.translated(f"read {self._folder / OPEN}"):
+    def _list_open(self) -> set[str]:
+        with disk.translate_errors(f"read {self._folder / OPEN}"):
             return {path.name for path in (self._folder / OPEN).glob("[!.]*")}
 
-    def _path(self, name: str, suffix: str) -> Path:
+    def _file_path(self, name: str, suffix: str) -> Path:
         return self._folder / f"{name}{suffix}"
 
-    def _mark(self, name: str) -> Path:
+    def _mark_path(self, name: str) -> Path:
         return self._folder / OPEN / name
 
-    def _stored(self, name: str) -> StoredObject | None:
+    def _read_object(self, name: str) -> StoredObject | None:
         if not RUN_ID.fullmatch(name):
             return None
-        path = self._path(name, SUFFIX)
+        path = self._file_path(name, SUFFIX)
         data = disk.read(path)
         if data is None:
             return None
-        stored = artifacts.decoded(data, StoredObject, path, DAMAGED)
+        stored = json_files.decode_json(data, StoredObject, path, DAMAGED)
         if stored.object.get("metadata", {}).get("name") != name:
             raise StoreError(f"{path} does not hold Benchmark {name}.", DAMAGED)
         return stored
 
-    def _status(self, name: str, uid: str) -> dict[str, Any]:
+    def _read_status(self, name: str, uid: str) -> dict[str, Any]:
         """Read the status of an object; empty without one.
 
-        A damaged one is as good as none: the store's runs say what it said.
+        A damaged one counts as none, because it follows from the store's runs.
         """
         with contextlib.suppress(StoreError):
-            path = self._path(name, STATUS)
+            path = self._file_path(name, STATUS)
             data = disk.read(path)
             if data is not None:
-                record = artifacts.decoded(data, StoredStatus, path)
+                record = json_files.decode_json(data, StoredStatus, path)
                 return record.status if record.uid == uid else {}
         return {}
 
-    def _understood(
+    def _read_benchmark(
         self, stored: StoredObject, status: Mapping[str, Any] | None = None
     ) -> Benchmark:
         try:
@@ -314,21 +312,21 @@ class StoredObjects:
 
     def _save(self, stored: StoredObject) -> None:
         name = stored.object["metadata"]["name"]
-        disk.write_whole(self._mark(name), f"{_uid(stored)}\n".encode())
-        disk.write_whole(self._path(name, SUFFIX), artifacts.as_file(stored))
+        disk.write_whole(self._mark_path(name), f"{_uid(stored)}\n".encode())
+        disk.write_whole(self._file_path(name, SUFFIX), json_files.encode_file(stored))
 
-    def _read_into(self, name: str) -> None:
+    def _read_again(self, name: str) -> None:
         """Read an object for :meth:`current`; a damaged one stays as it was."""
-        with self._noting(name):
-            one = self.find(name)
-            if one is not None:
-                self._seen[name] = (one.uid, one)
+        with self._noting_damage(name):
+            benchmark = self.find(name)
+            if benchmark is not None:
+                self._seen[name] = (benchmark.uid, benchmark)
             return
         if name not in self._seen and (uid := self._last_uid(name)):
             self._seen[name] = (uid, None)
 
     @contextlib.contextmanager
-    def _noting(self, name: str) -> Iterator[None]:
+    def _noting_damage(self, name: str) -> Iterator[None]:
         self._unreadable.pop(name, None)
         try:
             yield
@@ -337,7 +335,7 @@ class StoredObjects:
 
     def _last_uid(self, name: str) -> str:
         """Return the uid of a damaged object by its mark; empty if nothing says it."""
-        return (disk.read(self._mark(name)) or b"").decode(errors="replace").strip()
+        return (disk.read(self._mark_path(name)) or b"").decode(errors="replace").strip()
 
 
 def _uid(stored: StoredObject) -> str:
@@ -345,30 +343,30 @@ def _uid(stored: StoredObject) -> str:
 
 
 def _is_closed(benchmark: Benchmark) -> bool:
-    """Return True if nobody needs to look at an object again unless it is changed."""
+    """Return True if an object needs no more work unless it is changed."""
     is_answered = benchmark.status.get("observedGeneration") == benchmark.generation
     is_to_expire = benchmark.spec.ttl_seconds_after_finished is not None
     return benchmark.is_over and is_answered and not is_to_expire
 
 
-def _next(found: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+def _next_version(current: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return an object's next version; a changed spec is another generation."""
-    about = dict(found["metadata"])
-    about["resourceVersion"] = str(int(about["resourceVersion"]) + 1)
-    if spec != found["spec"]:
-        about["generation"] += 1
-    return {**found, "metadata": about, "spec": dict(spec)}
+    metadata = dict(current["metadata"])
+    metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+    if spec != current["spec"]:
+        metadata["generation"] += 1
+    return {**current, "metadata": metadata, "spec": dict(spec)}
 
 
-def merge(known: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def merge_patch(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """Merge a patch into JSON as RFC 7396 says: None removes a field."""
-    merged = dict(known)
+    merged = dict(document)
     for name, value in patch.items():
         if value is None:
             merged.pop(name, None)
         elif isinstance(value, Mapping):
             inner = merged.get(name)
-            merged[name] = merge(inner if isinstance(inner, Mapping) else {}, value)
+            merged[name] = merge_patch(inner if isinstance(inner, Mapping) else {}, value)
         else:
             merged[name] = value
     return merged

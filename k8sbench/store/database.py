@@ -35,7 +35,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 class DamagedDatabase(StoreError):
-    """A database is damaged, or may be behind the folders; it can be built anew."""
+    """A database is damaged, or may be behind the folders; it can be rebuilt."""
 
 
 class NotWritable(StoreError):
@@ -66,8 +66,8 @@ class Database:
         """Begin a transaction that writes; no other process or thread writes meanwhile."""
         if self.read_only is not None:
             raise self.read_only
-        # A transaction that reads first and then wants to write can only fail when another one has
-        # written in between, so this one takes SQLite's lock at once.
+        # A transaction that reads before it writes fails if another one writes in between, so this
+        # one takes SQLite's lock at once.
         return self._transaction("BEGIN IMMEDIATE")
 
     @contextlib.contextmanager
@@ -98,7 +98,7 @@ class Database:
         )
         db.row_factory = sqlite3.Row
         # After a power failure the last commits may be missing, never torn. The runs' folders have
-        # them: those are flushed to the disk at each change.
+        # them, because they are flushed to the disk at each change.
         try:
             db.execute("PRAGMA synchronous=NORMAL")
         except BaseException:
@@ -112,10 +112,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as wrong:
-            raise _explained(wrong, self.shown) from wrong
+            raise _explain_error(wrong, self.shown) from wrong
 
     def set_journal(self, mode: str) -> str:
-        """Choose the journal of the file, which keeps it; returns the one that it has now.
+        """Set the journal mode of the file; return the one that SQLite chose.
 
         With a write-ahead log readers and the writer do not wait for each other. Where the file
         system lacks the shared memory that it needs, SQLite keeps the rollback journal.
@@ -139,7 +139,7 @@ def open_file(folder: Path, name: str = DATABASE) -> Database:
     """
     path = folder / name
     check_writable(folder, name)
-    # SQLite makes it for all to read, and the files beside it with its own mode.
+    # SQLite would create it readable for all; companion files get the mode of the database.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     return Database(_uri(path), str(folder))
@@ -155,8 +155,8 @@ def check_writable(folder: Path, name: str = DATABASE) -> None:
 def open_to_read(folder: Path, name: str = DATABASE) -> Database:
     """Open a database of a folder that cannot be written.
 
-    The writer's companions are read if they are there. Without them nobody writes: the file stays
-    as it is, and SQLite need not look for changes.
+    The writer's companion files are read if they exist. Without them nobody writes, so that SQLite
+    need not look for changes.
     """
     path = folder / name
     has_companions = any(path.with_name(path.name + end).exists() for end in COMPANIONS)
@@ -171,7 +171,7 @@ def open_memory(shown: str) -> Database:
     return Database("file::memory:", shown)
 
 
-def others(folder: Path) -> list[str]:
+def other_indexes(folder: Path) -> list[str]:
     """Return the names of a folder's indexes of other layouts."""
     names = {path.name for path in folder.glob("*.db")}
     return sorted(name for name in names - {DATABASE} if name == FORMER or _INDEX.fullmatch(name))
@@ -196,14 +196,14 @@ def file_system(folder: Path) -> str:
     import psutil
 
     resolved = folder.resolve()
-    found = ""
+    name = ""
     longest = -1
     for mounted in psutil.disk_partitions(all=True):
         place = Path(mounted.mountpoint)
         if resolved.is_relative_to(place) and len(place.parts) >= longest:
-            found = mounted.fstype
+            name = mounted.fstype
             longest = len(place.parts)
-    return found
+    return name
 
 
 def _uri(path: Path) -> str:
@@ -217,10 +217,10 @@ def _not_writable(folder: Path) -> NotWritable:
     )
 
 
-def _explained(wrong: sqlite3.Error, folder: str) -> StoreError:
+def _explain_error(error: sqlite3.Error, folder: str) -> StoreError:
     """Translate an error of SQLite."""
     # The general code: SQLITE_IOERR for SQLITE_IOERR_WRITE.
-    code = "_".join(getattr(wrong, "sqlite_errorname", "").split("_")[:2])
+    code = "_".join(getattr(error, "sqlite_errorname", "").split("_")[:2])
     if code in {"SQLITE_BUSY", "SQLITE_LOCKED"}:
         return StoreError(
             f"The store {folder} is locked by another process for more than"
@@ -230,12 +230,12 @@ def _explained(wrong: sqlite3.Error, folder: str) -> StoreError:
     if code in {"SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", ""}:
         # SQLITE_ERROR: a table or a column is not there; without a code: a text is no UTF-8.
         return DamagedDatabase(
-            f"The database of the store {folder} is damaged: {wrong}.",
+            f"The database of the store {folder} is damaged: {error}.",
             "The run folders are complete. Rebuild the index: k8sbench store reindex --store"
             f" {shlex.quote(folder)}",
         )
     return NotWritable(
-        f"The store {folder} cannot be opened or written: {wrong}.",
+        f"The store {folder} cannot be opened or written: {error}.",
         "Check the rights to the files and that the disk is not full, or name another place with"
         " --store.",
     )

@@ -1,10 +1,10 @@
 """File access that survives kills, and locks, with errors as :class:`.StoreError`.
 
-They are their owner's alone, whatever the umask: logs and plans hold what others need not know.
+Files are readable for their owner only, whatever the umask, because logs and plans may be
+confidential.
 
-Whole files are written under another name, flushed to the disk and renamed; lines are appended with
-one write each, and a last line without its end is what a killed writer leaves: it is passed over,
-not an error.
+Whole files are written under another name, flushed to the disk and renamed. Lines are appended with
+one write each; a killed writer may leave a last line without its end, which readers skip.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
     A reader or a kill finds the old or the new content.
     """
-    with translated(f"make {path.parent}"):
+    with translate_errors(f"make {path.parent}"):
         make_folder(path.parent)
     with whole_file(path) as file:
         file.write(data)
@@ -57,7 +57,7 @@ def write_whole(path: Path, data: bytes) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file in pieces; it appears when complete."""
     half = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with translated(f"write {path}"):
+    with translate_errors(f"write {path}"):
         try:
             with create(half) as file:
                 yield file
@@ -72,19 +72,19 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 def read(path: Path) -> bytes | None:
     """Read a file; None if it is not there."""
-    with translated(f"read {path}"), contextlib.suppress(FileNotFoundError):
+    with translate_errors(f"read {path}"), contextlib.suppress(FileNotFoundError):
         return path.read_bytes()
     return None
 
 
 def whole_size(path: Path) -> int:
     """Count the bytes of a file up to its last line end."""
-    with mapped(path) as data:
+    with map_file(path) as data:
         return data.rfind(b"\n") + 1
 
 
 @contextlib.contextmanager
-def mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+def map_file(path: Path) -> Iterator[mmap.mmap | bytes]:
     """Map a file into memory, to read only parts."""
     with path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
@@ -111,21 +111,21 @@ LOCK_SHOWN_SECONDS = 5.0
 
 
 @contextlib.contextmanager
-def locked(
+def lock_folder(
     folder: Path, *, is_shared: bool = False, tell: Callable[[str], None] | None = None
 ) -> Iterator[None]:
     """Hold a lock on a folder; others wait, unless all of them share it.
 
-    With ``tell`` they tell so now and then.
+    With ``tell`` a process that waits says so now and then.
     """
-    with translated(f"lock {folder}"):
+    with translate_errors(f"lock {folder}"):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     how = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
     told_at = time.monotonic()
     try:
         if tell is None:
             fcntl.flock(lock, how)
-        while tell is not None and not _has_locked(lock, how):
+        while tell is not None and not _try_lock(lock, how):
             if time.monotonic() - told_at >= LOCK_SHOWN_SECONDS:
                 told_at = time.monotonic()
                 tell(f"waiting for another process that uses {folder} alone")
@@ -135,7 +135,7 @@ def locked(
         os.close(lock)
 
 
-def _has_locked(lock: int, how: int) -> bool:
+def _try_lock(lock: int, how: int) -> bool:
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -144,32 +144,32 @@ def _has_locked(lock: int, how: int) -> bool:
 
 
 @contextlib.contextmanager
-def translated(doing: str, option: str = "--store or K8SBENCH_STORE") -> Iterator[None]:
-    """Convert system errors to :class:`StoreError`; ``option`` names the place."""
+def translate_errors(doing: str, option: str = "--store or K8SBENCH_STORE") -> Iterator[None]:
+    """Turn system errors into :class:`StoreError`; ``option`` is how to name another place."""
     try:
         yield
-    except OSError as wrong:
-        if wrong.errno in _DISK_FULL:
+    except OSError as error:
+        if error.errno in _DISK_FULL:
             what = "the disk is full, or its quota is used up"
             action = "Free some space and try again; what was recorded before is kept."
         else:
-            what = wrong.strerror or str(wrong)
+            what = error.strerror or str(error)
             action = f"Name another place with {option} if this one cannot be used."
-        raise StoreError(f"Cannot {doing}: {what}.", action) from wrong
+        raise StoreError(f"Cannot {doing}: {what}.", action) from error
 
 
-# -- claims of runs: only one opened store follows a run ------------------------------------------
+# -- claims of runs: only one open store follows a run ------------------------------------------
 
 CLAIMS = "claims.lock"
 
 
 class FileClaims:
-    """The claims of one opened store on runs.
+    """The claims of one open store on runs.
 
-    They are locks on single bytes of one file in the store's folder. A claim covers one machine,
-    and the system ends it with the process. The run's id decides the byte, so that any number of
-    claims take one open file. The locks are the open file's, not the process's: the threads of a
-    Python client, each with a store of its own, exclude each other, too.
+    A claim is a lock on one byte of a file in the store's folder. The run's id decides the byte, so
+    that any number of claims needs one open file. A claim is valid on one machine, and the system
+    releases it when the process ends. The locks belong to the open file, not to the process:
+    threads of a Python client with a store each exclude each other, too.
     """
 
     def __init__(self, root: Path) -> None:
@@ -177,25 +177,25 @@ class FileClaims:
         self._file: int | None = None
 
     def claim(self, run_id: str) -> bool:
-        """Claim a run; False if another process or store has it. Again is the same claim."""
-        with translated(f"lock {self._path}"):
+        """Claim a run; False if another process or store has it. Idempotent."""
+        with translate_errors(f"lock {self._path}"):
             try:
-                _lock(self._opened(), fcntl.F_WRLCK, _offset(run_id))
+                _lock(self._open_file(), fcntl.F_WRLCK, _offset(run_id))
             except (BlockingIOError, PermissionError):
                 return False
         return True
 
     def is_taken(self, run_id: str) -> bool:
         """Return True if another process or store has a run."""
-        with translated(f"look at {self._path}"):
-            return _is_locked(self._opened(), _offset(run_id))
+        with translate_errors(f"look at {self._path}"):
+            return _is_locked(self._open_file(), _offset(run_id))
 
     def release(self, run_id: str) -> None:
         """Release a claim; does nothing if there is none."""
         if self._file is not None:
             _lock(self._file, fcntl.F_UNLCK, _offset(run_id))
 
-    def _opened(self) -> int:
+    def _open_file(self) -> int:
         if self._file is None:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         return self._file
@@ -214,8 +214,8 @@ def _lock(file: int, kind: int, offset: int) -> None:
 
 def _is_locked(file: int, offset: int) -> bool:
     """Return True if another open file has locked a byte."""
-    found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, offset))
-    (kind,) = struct.unpack_from("h", found)
+    answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _byte(fcntl.F_WRLCK, offset))
+    (kind,) = struct.unpack_from("h", answer)
     return bool(kind != fcntl.F_UNLCK)
 
 

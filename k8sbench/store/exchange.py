@@ -1,4 +1,4 @@
-"""Import, export and removal of runs.
+"""Import, export and removal of runs, and removal of old logs.
 
 Runs go from one store to another as a compressed tar file of their folders.
 
@@ -6,16 +6,16 @@ Runs go from one store to another as a compressed tar file of their folders.
 
     runs/<run id>/…          the files of one run after the other
 
-An import unpacks beside ``runs/`` and puts everything in its place in the end. What it reads may
-come from anybody: whatever is no plain file of a run is refused.
+An import unpacks beside ``runs/`` and moves all runs to their places at the end. The file may come
+from anybody: a member that is not a plain file of a run is refused.
 
-A run that is made of logs has the files of any other, so listing, exporting and reindexing need not
-know of it. Its logs stay as they were: no time is put in front of lines whose coming nobody saw.
-``imported.json`` says which files they were.
+A run that is made of logs has the same files as any other, so listing, exporting and reindexing
+need not know of it. Its logs are copied unchanged: their lines get no time stamps, because nobody
+saw when they arrived. ``imported.json`` lists the files.
 
-A run that is removed: its folder is put into ``removed/`` with one rename, then its row goes, then
-the folder. Killed between the first two, the run is a row without a folder: the next command
-deletes the row.
+To remove a run, its folder is moved into ``removed/``, then its row is deleted, then the folder.
+After a kill between the first two steps the run is a row without a folder, which the next command
+deletes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
-from k8sbench.store import artifacts, disk, following, index
-from k8sbench.store.artifacts import LOG_SUFFIX, LOGS, RunFolder
-from k8sbench.store.port import RunFilter
+from k8sbench.store import disk, index, indexing, json_files, run_folder
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.run_folder import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.store.sql_store import REINDEX, SqlStore
 
 IMPORTED = "imported.json"
@@ -68,7 +68,7 @@ LEVEL = 6
 """Compression level; 9 takes twice as long and saves 1 % of a log."""
 
 
-def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
+def export_runs(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
     """Write ended runs with all their files to a stream."""
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
@@ -76,12 +76,12 @@ def export(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
     ):
         for run_id in run_ids:
             folder = store.folder(run_id)
-            with disk.translated(f"read {folder}"):
-                tar.add(folder, f"{artifacts.RUNS}/{run_id}", filter=_exported)
+            with disk.translate_errors(f"read {folder}"):
+                tar.add(folder, f"{run_folder.RUNS}/{run_id}", filter=_filter_member)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
 
 
-def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _filter_member(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Remove the owner from a file; drop links and files of others."""
     is_file = info.isreg() and _MEMBER.fullmatch(info.name)
     if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
@@ -93,7 +93,7 @@ def _exported(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str], list[str]]:
     """Add the runs of an export: all of them, or none.
 
-    Returns which were added, and which were here already.
+    Returns the ids that were added, and those that the store had already.
     """
 
     def unpack(incoming: Path) -> None:
@@ -115,18 +115,18 @@ def import_folders(
 ) -> tuple[list[str], list[str]]:
     """Add all runs that ``fill`` puts into a folder, or none.
 
-    Returns which were added, and which were here already.
+    Returns the ids that were added, and those that the store had already.
     """
-    with unpacking(store.root) as incoming:
+    with open_incoming(store.root) as incoming:
         fill(incoming)
         run_ids = sorted(path.name for path in incoming.iterdir())
         with store.changing_folders():  # indexes what a killed import has left
             pass
-        there = _there(store, incoming, run_ids, shown)
-        added = [run_id for run_id in run_ids if run_id not in there]
+        known = _find_in_store(store, incoming, run_ids, shown)
+        added = [run_id for run_id in run_ids if run_id not in known]
         os.sync()
-        put_in_place(store, {run_id: incoming / run_id for run_id in added})
-    return added, there
+        move_into_store(store, {run_id: incoming / run_id for run_id in added})
+    return added, known
 
 
 class _Header(tarfile.TarInfo):
@@ -168,7 +168,7 @@ def _unpack(incoming: Path, file: BinaryIO) -> None:
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:
     """Unpack one file of a run; raises TarError for other members."""
     match = _MEMBER.fullmatch(info.name)
-    path = incoming / (info.name.removeprefix(f"{artifacts.RUNS}/") if match else "")
+    path = incoming / (info.name.removeprefix(f"{run_folder.RUNS}/") if match else "")
     if path.exists() or (path.parent.parent == incoming and info.size > MOST_BYTES):
         raise tarfile.TarError(f"{info.name!r} does not belong there")
     disk.make_folder(path.parent)
@@ -178,36 +178,38 @@ def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> Non
 
 
 @contextlib.contextmanager
-def unpacking(root: Path) -> Iterator[Path]:
+def open_incoming(root: Path) -> Iterator[Path]:
     """Provide an empty folder of the store to one import at a time.
 
-    Runs are built there first, so that a killed import changes nothing. Nothing is left in it.
+    Runs are built there first, so that a killed import changes nothing. It is empty afterwards.
     """
     incoming = root / INCOMING
-    with disk.translated(f"unpack into {incoming}"):
+    with disk.translate_errors(f"unpack into {incoming}"):
         disk.make_folder(incoming)
-        with disk.locked(incoming):
-            empty(incoming)  # of one that was killed
+        with disk.lock_folder(incoming):
+            remove_folders(incoming)  # of an import that was killed
             try:
                 yield incoming
             finally:
-                empty(incoming)
+                remove_folders(incoming)
 
 
-def empty(folder: Path) -> None:
+def remove_folders(folder: Path) -> None:
     """Remove the folders in a folder."""
     for path in folder.iterdir():
         shutil.rmtree(path)
 
 
-def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) -> list[str]:
-    """Return the runs that are here with their files.
+def _find_in_store(
+    store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str
+) -> list[str]:
+    """Return the runs that the store has already.
 
-    Another run with such a name is an error.
+    A run of the same id with other content is an error.
     """
-    there = []
+    found = []
     for run_id in run_ids:
-        run = _whole(RunFolder(incoming / run_id))
+        run = _read_ended_run(RunFolder(incoming / run_id))
         if run is None:
             raise InputError(
                 f"Run {run_id} is damaged, had not ended, or is of another version of k8sbench.",
@@ -215,35 +217,35 @@ def _there(store: SqlStore, incoming: Path, run_ids: Sequence[str], shown: str) 
                 file=shown,
             )
         try:
-            here = store.run(run_id)
+            existing = store.run(run_id)
         except NotFound:
             continue
-        if not _is_same(here, run):
+        if not _is_same(existing, run):
             raise UsageError(
                 f"There is another run {run_id} in the store, or the same with other content."
                 " Nothing was imported.",
                 "Compare them in a store of its own (--store FOLDER), or remove the one that is"
                 f" here with: k8sbench store remove {run_id}",
             )
-        there.append(run_id)
-    return there
+        found.append(run_id)
+    return found
 
 
-def _is_same(here: Run, other: Run) -> bool:
+def _is_same(existing: Run, other: Run) -> bool:
     """Return True if two runs of one id have the same end and measurement.
 
     One of them may lack the profile, which its logs give.
     """
-    if here.measurement is not None and other.measurement is not None:
-        profiled = other.measurement.with_profile_of(here.measurement)
+    if existing.measurement is not None and other.measurement is not None:
+        profiled = other.measurement.with_profile_of(existing.measurement)
         other = msgspec.structs.replace(other, measurement=profiled)
-    return _END(here) == _END(other)
+    return _CONTENT(existing) == _CONTENT(other)
 
 
-_END = attrgetter("plan", "history", "measurement")
+_CONTENT = attrgetter("plan", "history", "measurement")
 
 
-def _whole(folder: RunFolder) -> Run | None:
+def _read_ended_run(folder: RunFolder) -> Run | None:
     """Read a run for a move; None if damaged or not ended."""
     with contextlib.suppress(BenchError):
         run = folder.run()
@@ -253,26 +255,26 @@ def _whole(folder: RunFolder) -> Run | None:
     return None
 
 
-def put_in_place(
+def move_into_store(
     store: SqlStore, folders: Mapping[str, Path], replaced: Sequence[str] = ()
 ) -> None:
     """Move runs, by id, to their places, index them, and remove those replaced: all or none.
 
     If the process is killed, runs of either kind may be there, and none is lost.
     """
-    runs = store.root / artifacts.RUNS
+    runs = store.root / run_folder.RUNS
     moved = dict[Path, Path]()
     try:
-        with store.changing_folders() as db, disk.translated(f"put runs into {runs}"):
+        with store.changing_folders() as db, disk.translate_errors(f"put runs into {runs}"):
             disk.make_folder(runs)
             for run_id, folder in folders.items():
                 if any((runs / run_id).glob("*")):
                     raise StoreError(f"{runs / run_id} is there, and is no whole run.", REINDEX)
                 moved[folder] = folder.rename(runs / run_id)
-            following.index_folders(db, store.root, folders)
+            indexing.index_folders(db, store.root, folders)
             for run_id in replaced:
                 index.delete(db, run_id)
-                moved |= _taken_out(store, run_id)
+                moved |= _take_out(store, run_id)
     except BaseException:
         for before, place in moved.items():
             place.rename(before)
@@ -281,7 +283,7 @@ def put_in_place(
         shutil.rmtree(store.root / REMOVED, ignore_errors=True)
 
 
-# --- what is taken out: whole runs, and what old runs have printed --------------------------------
+# --- removal: whole runs, and the logs and series of old runs -----------------------------------
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,20 +301,20 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """Their size."""
 
 
-def remove(store: SqlStore, run_id: str) -> None:
+def remove_run(store: SqlStore, run_id: str) -> None:
     """Remove an ended run: its row and, if it is here, its folder."""
-    with store.changing_folders() as db, disk.translated(f"remove run {run_id}"):
+    with store.changing_folders() as db, disk.translate_errors(f"remove run {run_id}"):
         index.delete(db, run_id)
-        _taken_out(store, run_id)
+        _take_out(store, run_id)
     # Also remains of killed removals; those of active ones are removed twice, which is harmless.
     shutil.rmtree(store.root / REMOVED, ignore_errors=True)
 
 
-def _taken_out(store: SqlStore, run_id: str) -> dict[Path, Path]:
-    """Put a run's folder among those to be removed; return its old place and the new one."""
+def _take_out(store: SqlStore, run_id: str) -> dict[Path, Path]:
+    """Move a run's folder to those to be removed; return its old path and the new one."""
     removed = store.root / REMOVED
     # A damaged row's id may name a folder that is not a run's.
-    if run_id not in artifacts.run_ids(store.root):
+    if run_id not in run_folder.run_ids(store.root):
         return {}
     disk.make_folder(removed)
     shutil.rmtree(removed / run_id, ignore_errors=True)  # of a removal that was killed
@@ -320,38 +322,40 @@ def _taken_out(store: SqlStore, run_id: str) -> dict[Path, Path]:
     return {place: place.rename(removed / run_id)}
 
 
-def printed(folder: Path) -> list[Path]:
+def find_printed_files(folder: Path) -> list[Path]:
     """List the logs and series of a run that are here."""
     return [path for pattern in (f"{LOGS}/*", SERIES) for path in folder.glob(pattern)]
 
 
-def prune(store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False) -> Pruned:
+def prune_run(
+    store: SqlStore, run_id: str, *, at: float, rule: str, dry_run: bool = False
+) -> Pruned:
     """Remove an ended run's logs and series, and record it."""
     folder = RunFolder(store.folder(run_id))
-    with disk.translated(f"remove the logs in {folder.path}"):
-        files = printed(folder.path)
+    with disk.translate_errors(f"remove the logs in {folder.path}"):
+        files = find_printed_files(folder.path)
         size = sum(path.stat().st_size for path in files)
         removed = Pruned(at=at, rule=rule, files=len(files), bytes=size)
         if dry_run:
             return removed
-        # First, so that a killed removal has said why; a full disk has room for it afterwards.
+        # Before the removal, in case it is killed; after it, in case the disk was full.
         with contextlib.suppress(StoreError):
-            _record(folder, removed)
+            _record_removal(folder, removed)
         for path in files:
             path.unlink()
-        _record(folder, removed)
+        _record_removal(folder, removed)
         if (logs := folder.path / LOGS).exists():
             logs.rmdir()
     return removed
 
 
-def _record(folder: RunFolder, removed: Pruned) -> None:
-    """Record a removal, unless an earlier one that was killed has done so."""
-    if pruned(folder.path) is None:
-        folder.write(PRUNED, artifacts.as_file(removed))
+def _record_removal(folder: RunFolder, removed: Pruned) -> None:
+    """Record a removal, unless the record of an earlier one exists."""
+    if read_pruned(folder.path) is None:
+        folder.write(PRUNED, json_files.encode_file(removed))
 
 
-def prune_old(
+def prune_old_runs(
     store: SqlStore,
     keep_s: float,
     *,
@@ -366,14 +370,14 @@ def prune_old(
     of runs followed by another process stay too. Returns the removed (or removable) files by run
     id, and the reasons other old logs are kept. With a ``backend`` only its runs count.
     """
-    done: dict[str, Pruned] = {}
+    removed: dict[str, Pruned] = {}
     kept: dict[str, str] = {}
     for run in store.runs(RunFilter()):
         run_id = run.run_id
         is_old = run.ended_at is not None and run.ended_at <= at - keep_s
         if backend not in {None, run.plan.backend}:
             continue
-        if not is_old or not printed(store.run_folder(run_id).path):
+        if not is_old or not find_printed_files(store.run_folder(run_id).path):
             continue
         if run.owes_measurement:
             kept[run_id] = "It is not measured yet."
@@ -381,15 +385,15 @@ def prune_old(
             kept[run_id] = "What is left of its job is to be deleted."
         else:
             try:
-                with claimed(store, run_id):
-                    done[run_id] = prune(store, run_id, at=at, rule=rule, dry_run=dry_run)
+                with claim_run(store, run_id):
+                    removed[run_id] = prune_run(store, run_id, at=at, rule=rule, dry_run=dry_run)
             except (StoreError, UsageError) as error:
                 kept[run_id] = error.message
-    return done, kept | store.unreadable
+    return removed, kept | store.unreadable
 
 
 @contextlib.contextmanager
-def claimed(store: SqlStore, run_id: str) -> Iterator[None]:
+def claim_run(store: SqlStore, run_id: str) -> Iterator[None]:
     """Claim a run to change its files; raises :class:`UsageError` if another process has it."""
     if not store.claims.claim(run_id):
         raise UsageError(
@@ -402,8 +406,8 @@ def claimed(store: SqlStore, run_id: str) -> Iterator[None]:
         store.claims.release(run_id)
 
 
-def pruned(folder: Path) -> Pruned | None:
-    """Return the record of removed logs; None without one."""
+def read_pruned(folder: Path) -> Pruned | None:
+    """Read the record of removed logs; None without one."""
     return RunFolder(folder).read(PRUNED, Pruned)
 
 
@@ -447,25 +451,25 @@ class UnpackedLog(Protocol):
         """Yield the log's bytes; raises :class:`~k8sbench.model.errors.InputError`."""
 
 
-def copied(folder: Path, logs: Iterable[UnpackedLog]) -> tuple[ImportedFile, ...]:
+def copy_logs(folder: Path, logs: Iterable[UnpackedLog]) -> tuple[ImportedFile, ...]:
     """Copy the logs of one run, unpacked.
 
-    ``folder`` is one of :func:`unpacking`, until the run is put in its place. Raises
+    ``folder`` is one of :func:`open_incoming`, until the run is moved to its place. Raises
     :class:`~k8sbench.model.errors.InputError` for an unreadable log.
     """
-    found = []
+    files = []
     for number, log in enumerate(logs):
         kept_as = f"{LOGS}/log-{number}{LOG_SUFFIX}"
         # The copy is measured, because standard input can be read only once.
-        with disk.translated(f"copy to {folder}"):
+        with disk.translate_errors(f"copy to {folder}"):
             disk.make_folder(folder / LOGS)
             with disk.whole_file(folder / kept_as) as file:
                 file.writelines(log.unpacked())
             with (folder / kept_as).open("rb") as copy:
                 digest = hashlib.file_digest(copy, "sha256").hexdigest()
                 size = copy.tell()
-        found.append(ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest))
-    return tuple(found)
+        files.append(ImportedFile(name=log.name, kept_as=kept_as, bytes=size, sha256=digest))
+    return tuple(files)
 
 
 class AddedRun(NamedTuple):
@@ -473,13 +477,13 @@ class AddedRun(NamedTuple):
 
     run: Run
     folder: Path
-    """A folder of :func:`unpacking`."""
+    """A folder of :func:`open_incoming`."""
     files: tuple[ImportedFile, ...]
     replaces: tuple[str, ...] = ()
-    """Ids of the runs in whose place it comes."""
+    """Ids of the runs that it replaces."""
 
 
-def add(store: SqlStore, added: Sequence[AddedRun], leftovers: Sequence[str] = ()) -> None:
+def add_runs(store: SqlStore, added: Sequence[AddedRun], leftovers: Sequence[str] = ()) -> None:
     """Add runs and remove those that they replace, all or none.
 
     ``leftovers`` are runs whose replacement was killed.
@@ -487,19 +491,19 @@ def add(store: SqlStore, added: Sequence[AddedRun], leftovers: Sequence[str] = (
     replaced = [*leftovers]
     for run, path, files, replaces in added:
         folder = RunFolder(path)
-        about = ImportRecord(imported_at=run.created_at, files=files, replaces=replaces)
-        folder.write(IMPORTED, artifacts.as_file(about))
+        record = ImportRecord(imported_at=run.created_at, files=files, replaces=replaces)
+        folder.write(IMPORTED, json_files.encode_file(record))
         folder.save(run)
         replaced += replaces
-    folders = {each.run.run_id: each.folder for each in added}
+    folders = {run_added.run.run_id: run_added.folder for run_added in added}
     with contextlib.ExitStack() as claims:
         replaced = list(dict.fromkeys(replaced))
         for run_id in replaced:
-            claims.enter_context(claimed(store, run_id))
-        put_in_place(store, folders, replaced)
+            claims.enter_context(claim_run(store, run_id))
+        move_into_store(store, folders, replaced)
 
 
-def replaced_by(store: SqlStore, run_id: str) -> tuple[str, ...]:
-    """Return the ids of the runs in whose place an imported run came."""
+def read_replaced(store: SqlStore, run_id: str) -> tuple[str, ...]:
+    """Read the ids of the runs that an imported run has replaced."""
     record = store.run_folder(run_id).read(IMPORTED, ImportRecord)
     return () if record is None else record.replaces

@@ -1,7 +1,7 @@
-"""The groups of a store, made of its runs once and kept in the index.
+"""The groups of a store's runs, kept in the index.
 
-A group is made anew when a run of its set changes, comes or goes, when another run has the same
-log, and by another version of k8sbench.
+A group is computed again when a run of its set is added, changed or removed, when another run has
+the same log, and by another version of k8sbench.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from k8sbench.json_decoders import decoder
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, Snapshot, night_of
 from k8sbench.store import index
-from k8sbench.store.artifacts import decoded
 from k8sbench.store.database import Database
+from k8sbench.store.json_files import decode_json
 
 MADE_BY = "groups_made_by"
-"""Fact of the index: the version of k8sbench that has made the groups."""
+"""Fact of the index: version of k8sbench that computed the groups."""
 MOST_VALUES = 500
 """Values in one query; SQLite has a limit."""
 _COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
@@ -39,7 +39,7 @@ _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
 
 class GroupIndex:
-    """Implements :class:`k8sbench.store.group_port.GroupIndex`."""
+    """Implements :class:`k8sbench.store.group_interface.GroupIndex`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -50,31 +50,33 @@ class GroupIndex:
         return self._database.read_only is not None
 
     def changed_sets(self) -> dict[str, int]:
-        """Return the sets whose groups are to be made anew, with the versions of the changes."""
+        """Return the sets whose groups are outdated, with the versions of their changes."""
         with self._database.reading() as db:
             changed = _versions(db)
-            if index.fact(db, MADE_BY) != __version__:
+            if index.read_fact(db, MADE_BY) != __version__:
                 for (name,) in db.execute("SELECT DISTINCT set_name FROM runs"):
                     changed.setdefault(name, 0)
         return changed
 
     def open_sets(self) -> set[str]:
-        """Return the sets with a run that goes on, whose row may be behind its folder."""
+        """Return the sets with an open run, whose row may be behind its folder."""
         with self._database.reading() as db:
             # Without the hint all sets are read, in their order.
             query = "SELECT DISTINCT set_name FROM runs INDEXED BY runs_open WHERE NOT closed"
             return {name for (name,) in db.execute(query)}
 
-    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> list[str]:
-        """Keep the groups of some sets, less those that have changed since their versions.
+    def put(
+        self, groups_by_set: Mapping[str, Sequence[Group]], versions: Mapping[str, int]
+    ) -> list[str]:
+        """Keep the groups of some sets, without sets that have changed since ``versions``.
 
         Returns the names of the sets whose groups are kept.
         """
         kept: list[str] = []
         with self._database.writing() as db:
-            known = _versions(db)
-            for name, groups in made.items():
-                if known.get(name, 0) != versions[name]:
+            versions_now = _versions(db)
+            for name, groups in groups_by_set.items():
+                if versions_now.get(name, 0) != versions[name]:
                     continue
                 _note_changed_series(db, name, [group.row for group in groups])
                 db.execute("DELETE FROM groups WHERE set_name = ?", (name,))
@@ -86,10 +88,10 @@ class GroupIndex:
                 kept.append(name)
         return kept
 
-    def made_by_this_version(self) -> None:
-        """Record that all groups are made by this version of k8sbench."""
+    def note_version(self) -> None:
+        """Record that this version of k8sbench computed all groups."""
         with self._database.writing() as db:
-            if index.fact(db, MADE_BY) != __version__:
+            if index.read_fact(db, MADE_BY) != __version__:
                 index.put_fact(db, MADE_BY, __version__)
                 # Its rule of a series may be another.
                 _note_changed_night(db, 0)
@@ -99,23 +101,23 @@ class GroupIndex:
         with self._database.reading() as db:
             cursor = db.cursor()
             cursor.row_factory = None  # half the time of a row with names
-            found = cursor.execute(f"SELECT {_COLUMNS} FROM groups ORDER BY began")  # noqa: S608
-            return list(map(GroupRow._make, found))
+            rows = cursor.execute(f"SELECT {_COLUMNS} FROM groups ORDER BY began")  # noqa: S608
+            return list(map(GroupRow._make, rows))
 
-    def judged(self, ids: Collection[str]) -> dict[str, Judged]:
-        """Return what the series of their cases say of groups, by id; absent if nothing."""
+    def read_judged(self, ids: Collection[str]) -> dict[str, Judged]:
+        """Return the judgements of groups by their series, by id; absent without one."""
         query = f"SELECT {_OF_SERIES} FROM series WHERE group_id"  # noqa: S608
-        return {row["group_id"]: _judged(row) for row in self._found(query, ids)}
+        return {row["group_id"]: _judged_of_row(row) for row in self._select_in(query, ids)}
 
     def series_state(self) -> SeriesState:
-        """Return how far the series of the cases are judged."""
+        """Return the progress of judging the series."""
         with self._database.reading() as db:
             return _state(db)
 
     def snapshot(self) -> Snapshot:
-        """Return the series of the cases before the newest night that was judged."""
+        """Return the series before the newest night that was judged."""
         with self._database.reading() as db:
-            text = index.fact(db, _SNAPSHOT)
+            text = index.read_fact(db, _SNAPSHOT)
         return Snapshot() if text is None else decoder(Snapshot).decode(text)
 
     def put_judged(
@@ -125,13 +127,16 @@ class GroupIndex:
         judged: Mapping[str, Judged],
         revised: Mapping[str, Mark | None],
     ) -> bool:
-        """Keep what the series say of groups; False if groups have changed since."""
+        """Keep judgements of groups; False if groups have changed since."""
         with self._database.writing() as db:
             if _state(db).version != version:
                 return False
             db.executemany(
                 f"REPLACE INTO series ({_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
-                [(group_id, *_series_values(one)) for group_id, one in judged.items()],
+                [
+                    (group_id, *_series_values(group_judged))
+                    for group_id, group_judged in judged.items()
+                ],
             )
             db.executemany(
                 "UPDATE series SET mark = ?, change = ?, p = ?, since = ? WHERE group_id = ?",
@@ -144,21 +149,21 @@ class GroupIndex:
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
         """Return groups by id."""
         return {
-            group_id: decoded(record, Group, f"The row of group {group_id}")
-            for group_id, record in self._found(
+            group_id: decode_json(record, Group, f"The row of group {group_id}")
+            for group_id, record in self._select_in(
                 "SELECT group_id, record FROM groups WHERE group_id", ids
             )
         }
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
-        found = self._found("SELECT DISTINCT set_name FROM runs WHERE run_id", run_ids)
-        return {name for (name,) in found}
+        rows = self._select_in("SELECT DISTINCT set_name FROM runs WHERE run_id", run_ids)
+        return {name for (name,) in rows}
 
     def runs_with_logs(self, digests: Collection[str]) -> dict[str, str]:
         """Return the runs with logs of some digests: run id → digest."""
-        found = self._found("SELECT run_id, log_digest FROM runs WHERE log_digest", digests)
-        return dict(tuple(row) for row in found)
+        rows = self._select_in("SELECT run_id, log_digest FROM runs WHERE log_digest", digests)
+        return dict(tuple(row) for row in rows)
 
     def logs(self) -> dict[str, dict[str, str | None]]:
         """Return the digests of the logs of all runs: set → run id → digest."""
@@ -175,15 +180,15 @@ class GroupIndex:
             query = "SELECT run_id FROM runs WHERE closed AND verdict IS NOT NULL"
             return {run_id for (run_id,) in db.execute(query)}
 
-    def _found(self, query: str, values: Iterable[str]) -> Iterator[sqlite3.Row]:
-        """Yield the rows in which the last column of a query is one of some values."""
-        left = list(values)
-        while left:
-            some = left[:MOST_VALUES]
-            left = left[MOST_VALUES:]
-            places = ", ".join("?" * len(some))
+    def _select_in(self, query: str, values: Iterable[str]) -> Iterator[sqlite3.Row]:
+        """Yield the rows of a query whose last column has one of some values."""
+        remaining = list(values)
+        while remaining:
+            batch = remaining[:MOST_VALUES]
+            remaining = remaining[MOST_VALUES:]
+            places = ", ".join("?" * len(batch))
             with self._database.reading() as db:
-                rows = db.execute(f"{query} IN ({places})", some).fetchall()
+                rows = db.execute(f"{query} IN ({places})", batch).fetchall()
             yield from rows
 
 
@@ -191,7 +196,7 @@ def _note_changed_series(db: sqlite3.Connection, name: str, rows: Sequence[Group
     """Note the night of a set if its part in the series changes."""
     query = f"SELECT {_COLUMNS} FROM groups WHERE set_name = ?"  # noqa: S608
     former = [GroupRow._make(row) for row in db.execute(query, (name,))]
-    if {_part(row) for row in former} == {_part(row) for row in rows}:
+    if {_part_in_series(row) for row in former} == {_part_in_series(row) for row in rows}:
         return
     gone = {row.group_id for row in former} - {row.group_id for row in rows}
     db.executemany("DELETE FROM series WHERE group_id = ?", [(group_id,) for group_id in gone])
@@ -199,7 +204,7 @@ def _note_changed_series(db: sqlite3.Connection, name: str, rows: Sequence[Group
 
 
 def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
-    """Note the earliest night from which the series are to be judged anew."""
+    """Note the earliest night from which the series must be judged again."""
     state = _state(db)
     if state.changed is not None:
         night = min(night, state.changed)
@@ -207,7 +212,7 @@ def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
 
 
 def _state(db: sqlite3.Connection) -> SeriesState:
-    text = index.fact(db, _STATE)
+    text = index.read_fact(db, _STATE)
     return SeriesState() if text is None else decoder(SeriesState).decode(text)
 
 
@@ -215,27 +220,31 @@ def _put_state(db: sqlite3.Connection, state: SeriesState) -> None:
     index.put_fact(db, _STATE, msgspec.json.encode(state).decode())
 
 
-def _part(row: GroupRow) -> tuple[object, ...]:
-    """Return what a group's part in the series of its case depends on."""
+def _part_in_series(row: GroupRow) -> tuple[object, ...]:
+    """Return the values that decide a group's part in the series of its case."""
     figures = (row.began, row.counted, row.median, row.deviation)
     return (row.group_id, *row.line, *figures, row.in_progress > 0, row.measures)
 
 
-def _series_values(one: Judged) -> tuple[object, ...]:
-    return (*(one.mark or _NO_MARK), *(one.open or _NOT_OPEN), *(one.expected or _NOT_EXPECTED))
+def _series_values(judged: Judged) -> tuple[object, ...]:
+    return (
+        *(judged.mark or _NO_MARK),
+        *(judged.open or _NOT_OPEN),
+        *(judged.expected or _NOT_EXPECTED),
+    )
 
 
-def _judged(row: sqlite3.Row) -> Judged:
-    mark, still, expected = (
+def _judged_of_row(row: sqlite3.Row) -> Judged:
+    mark, open_change, expected = (
         tuple(row[name] for name in names) for names in (_MARK, _OPEN, _EXPECTED)
     )
     return Judged(
         None if mark[0] is None else Mark._make(mark),
-        None if still[0] is None else Open._make(still),
+        None if open_change[0] is None else Open._make(open_change),
         None if expected[0] is None else Expected._make(expected),
     )
 
 
 def _versions(db: sqlite3.Connection) -> dict[str, int]:
-    found = db.execute("SELECT set_name, version FROM changed_sets")
-    return {row["set_name"]: row["version"] for row in found}
+    rows = db.execute("SELECT set_name, version FROM changed_sets")
+    return {row["set_name"]: row["version"] for row in rows}

@@ -1,8 +1,8 @@
-"""The index of a store: a row for each run.
+"""The tables of the index: a row for each run, and facts of the index itself.
 
-The rows say where to look and hold no run: a run is read from its folder. Their columns are
-documented in ``docs/store.md``, so that people can ask the file with ``sqlite3``. Beside them lie
-the rows of :mod:`.group_index`.
+A row finds a run, which is then read from its folder. The columns are documented in
+``docs/store.md``, so that people can query the file with ``sqlite3``. :mod:`.group_index` has the
+rows of groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.run import Run
 from k8sbench.store.database import LAYOUT, DamagedDatabase
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 APPLICATION = 0x6B38_7362
 """SQLite's application id of our files (``k8sb``)."""
@@ -106,7 +106,7 @@ _VALUES = ", ".join(f":{name}" for name in _COLUMNS)
 _PUT = f"REPLACE INTO runs ({_NAMES}) VALUES ({_VALUES})"  # noqa: S608 - our own names
 
 
-def names(db: sqlite3.Connection, kind: str, beginning: str) -> list[str]:
+def names_beginning(db: sqlite3.Connection, kind: str, beginning: str) -> list[str]:
     """Return sets or runs (``kind``) whose names begin so, the newest first."""
     column = {"set": "set_name", "run": "run_id"}[kind]
     query = (
@@ -116,13 +116,13 @@ def names(db: sqlite3.Connection, kind: str, beginning: str) -> list[str]:
     return [name for (name,) in db.execute(query, (len(beginning), beginning))]
 
 
-def layout(db: sqlite3.Connection) -> int:
+def check_layout(db: sqlite3.Connection) -> int:
     """Return a database's layout: :data:`.LAYOUT`, or 0 if it is empty.
 
     Raises :class:`DamagedDatabase` for another one, and :class:`StoreError` for the database of
     another program.
     """
-    if _application(db) == APPLICATION and _number(db) == LAYOUT:
+    if _application_id(db) == APPLICATION and _layout_number(db) == LAYOUT:
         # An error where a table or a column is gone.
         db.execute(f"SELECT {_NAMES} FROM runs LIMIT 1")  # noqa: S608
         db.execute("SELECT record FROM groups LIMIT 1")
@@ -131,7 +131,7 @@ def layout(db: sqlite3.Connection) -> int:
         db.execute("SELECT reason FROM damaged LIMIT 1")
         db.execute("SELECT value FROM facts LIMIT 1")
         return LAYOUT
-    if not (_application(db) or _tables(db)):
+    if not (_application_id(db) or _tables(db)):
         return 0
     if is_ours(db):
         raise DamagedDatabase(
@@ -146,14 +146,14 @@ def layout(db: sqlite3.Connection) -> int:
 
 def is_ours(db: sqlite3.Connection) -> bool:
     """Return True for an index of any version of k8sbench."""
-    return _application(db) == APPLICATION or "schema_migrations" in _tables(db)
+    return _application_id(db) == APPLICATION or "schema_migrations" in _tables(db)
 
 
-def _application(db: sqlite3.Connection) -> int:
+def _application_id(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA application_id").fetchone()[0])
 
 
-def _number(db: sqlite3.Connection) -> int:
+def _layout_number(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -163,7 +163,7 @@ def _tables(db: sqlite3.Connection) -> set[str]:
 
 def create(db: sqlite3.Connection) -> None:
     """Make the tables of an empty database; processes take turns."""
-    if layout(db) == LAYOUT:
+    if check_layout(db) == LAYOUT:
         return
     for statement in TABLES.split(";"):
         db.execute(statement)
@@ -171,14 +171,14 @@ def create(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {LAYOUT}")
 
 
-def fact(db: sqlite3.Connection, name: str) -> str | None:
-    """Return what the index knows of itself under a name."""
+def read_fact(db: sqlite3.Connection, name: str) -> str | None:
+    """Return a fact of the index itself by its name; None without it."""
     row = db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
     return None if row is None else str(row["value"])
 
 
 def put_fact(db: sqlite3.Connection, name: str, value: str) -> None:
-    """Keep something that the index knows of itself."""
+    """Keep a fact of the index itself."""
     db.execute("REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
 
 
@@ -220,10 +220,10 @@ def put(db: sqlite3.Connection, run: Run) -> None:
         db.execute(_PUT, row)
         _note_change(db, run.run_id)
         db.execute("DELETE FROM damaged WHERE run_id = ?", (run.run_id,))
-    except OverflowError as wrong:
+    except OverflowError as error:
         raise StoreError(
-            f"Run {run.run_id} has a number that no database holds: {wrong}."
-        ) from wrong
+            f"Run {run.run_id} has a number that no database holds: {error}."
+        ) from error
 
 
 def delete(db: sqlite3.Connection, run_id: str) -> None:
@@ -234,7 +234,7 @@ def delete(db: sqlite3.Connection, run_id: str) -> None:
 
 
 def _note_change(db: sqlite3.Connection, run_id: str) -> None:
-    """Note that the groups of a run's set are to be made anew, and those of sets with its log."""
+    """Note that the groups of a run's set, and of sets with the same log, are outdated."""
     db.execute(
         "INSERT INTO changed_sets (set_name, version)"
         " SELECT DISTINCT alike.set_name, 1 FROM runs"
@@ -252,18 +252,18 @@ def put_damaged(db: sqlite3.Connection, run_id: str, reason: str) -> None:
     db.execute("REPLACE INTO damaged (run_id, reason) VALUES (?, ?)", (run_id, reason))
 
 
-def damaged(db: sqlite3.Connection) -> dict[str, str]:
+def damaged_runs(db: sqlite3.Connection) -> dict[str, str]:
     """Return the reasons why folders of runs cannot be read, by run id."""
     query = "SELECT run_id, reason FROM damaged ORDER BY run_id"
     return {row["run_id"]: row["reason"] for row in db.execute(query)}
 
 
-def has(db: sqlite3.Connection, run_id: str) -> bool:
+def has_row(db: sqlite3.Connection, run_id: str) -> bool:
     """Return True if a run has a row."""
     return db.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone() is not None
 
 
-def repeats(db: sqlite3.Connection, set_name: str, case_key: str) -> set[int]:
+def taken_repeats(db: sqlite3.Connection, set_name: str, case_key: str) -> set[int]:
     """Return the taken repeats of a case in a set."""
     query = "SELECT repeat FROM runs WHERE set_name = ? AND case_key = ?"
     return {repeat for (repeat,) in db.execute(query, (set_name, case_key))}
@@ -272,49 +272,49 @@ def repeats(db: sqlite3.Connection, set_name: str, case_key: str) -> set[int]:
 def check_repeat(db: sqlite3.Connection, run: Run) -> None:
     """Raise :class:`RepeatTaken` if another run has the repeat of a new run's case."""
     plan = run.plan
-    if plan.repeat in repeats(db, plan.set_name, run.case_key):
-        taken = f"Set {plan.set_name} has repeat {plan.repeat} of {run.case_key} already."
-        raise RepeatTaken(taken, "Draw the next repeat.")
+    if plan.repeat in taken_repeats(db, plan.set_name, run.case_key):
+        message = f"Set {plan.set_name} has repeat {plan.repeat} of {run.case_key} already."
+        raise RepeatTaken(message, "Draw the next repeat.")
 
 
-def ids(db: sqlite3.Connection, wanted: RunFilter) -> list[str]:
+def ids(db: sqlite3.Connection, run_filter: RunFilter) -> list[str]:
     """Return the ids of the runs that may match, oldest first; :func:`matches` drops others.
 
-    The row of a run that goes on may be behind its folder, so its state selects nothing.
+    The row of an open run may be behind its folder, so its state selects nothing.
     """
     conditions: list[str] = []
     values: list[object] = []
     for name in ("benchmark", "framework", "set_name"):
-        value = getattr(wanted, name)
+        value = getattr(run_filter, name)
         if value is not None:
             conditions.append(f"{name} = ?")
             values.append(value)
-    if wanted.since is not None:
+    if run_filter.since is not None:
         conditions.append("created_at >= ?")
-        values.append(wanted.since)
-    if wanted.until is not None:
+        values.append(run_filter.since)
+    if run_filter.until is not None:
         conditions.append("created_at <= ?")
-        values.append(wanted.until)
-    if wanted.phase is not None:
+        values.append(run_filter.until)
+    if run_filter.phase is not None:
         conditions.append("(state = ? OR NOT closed)")
-        values.append(str(wanted.phase))
-    if wanted.wished or wanted.unfinished:
+        values.append(str(run_filter.phase))
+    if run_filter.wished or run_filter.unfinished:
         conditions.append("NOT closed")
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     query = f"SELECT run_id FROM runs{where} ORDER BY created_at DESC, run_id DESC"  # noqa: S608
     # A limit over all that match needs no other rows where each candidate matches.
-    is_exact = wanted.phase is None and not wanted.wished and not wanted.unfinished
-    if wanted.limit is not None and is_exact:
+    is_exact = run_filter.phase is None and not run_filter.wished and not run_filter.unfinished
+    if run_filter.limit is not None and is_exact:
         query += " LIMIT ?"
-        values.append(wanted.limit)
+        values.append(run_filter.limit)
     return [run_id for (run_id,) in db.execute(query, values)][::-1]
 
 
-def matches(run: Run, wanted: RunFilter) -> bool:
+def matches(run: Run, run_filter: RunFilter) -> bool:
     """Return True if a run matches the filter."""
     return (
-        wanted.fits(run.plan, run.created_at)
-        and (wanted.phase is None or run.phase is wanted.phase)
-        and (not wanted.wished or run.wishes != ())
-        and (not wanted.unfinished or not run.is_closed or run.wishes != ())
+        run_filter.fits(run.plan, run.created_at)
+        and (run_filter.phase is None or run.phase is run_filter.phase)
+        and (not run_filter.wished or run.wishes != ())
+        and (not run_filter.unfinished or not run.is_closed or run.wishes != ())
     )

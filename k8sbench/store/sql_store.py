@@ -1,11 +1,11 @@
 """The store: a folder per run, indexed by a SQLite file.
 
-The folders are the truth, and the file is their index, which :mod:`.opening` keeps so. A run is
-read from its folder; the index says which runs an answer is about.
+The folders are the truth, and the file is their index, which :mod:`.open_store` keeps so. A query
+finds the ids of runs in the index, and each run is read from its folder.
 
-Every change goes to the folder inside one transaction that writes the row and excludes other
-writers: a process that is killed before it counts, or meets a full disk there, leaves a row
-that is behind. The state in the row of a run that goes on is therefore never relied on.
+A change writes the folder inside the transaction that writes the row and excludes other writers. A
+process that is killed before the transaction ends, or meets a full disk, leaves a row that is
+behind its folder. The state in the row of an open run is therefore never relied on.
 """
 
 from __future__ import annotations
@@ -32,11 +32,21 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.replica_logs import LogMark
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.store import accepted, artifacts, baselines, disk, following, index
-from k8sbench.store.artifacts import LogWriter, RunFolder
+from k8sbench.store import (
+    accepted_levels,
+    baselines,
+    disk,
+    index,
+    indexing,
+    json_files,
+    log_archive,
+    run_folder,
+)
 from k8sbench.store.database import DATABASE, Database
 from k8sbench.store.group_index import GroupIndex
-from k8sbench.store.port import EVERY_RUN, RunFilter
+from k8sbench.store.interface import EVERY_RUN, RunFilter
+from k8sbench.store.log_archive import LogWriter
+from k8sbench.store.run_folder import RunFolder
 
 IDENTITY_FILE = "store.id"
 """Keeps the identity of a store."""
@@ -46,7 +56,7 @@ REINDEX = "Rebuild the index and list damaged runs: k8sbench store reindex"
 
 
 class SqlStore:
-    """Implements :class:`k8sbench.store.port.Store`, on a database of the present layout."""
+    """Implements :class:`k8sbench.store.interface.Store`, on a database of the present layout."""
 
     def __init__(self, base: Database, root: Path) -> None:
         self.database = base
@@ -61,7 +71,7 @@ class SqlStore:
         self.damaged_baselines: dict[str, str] = {}
         """Reason by name for baselines that could not be read."""
         self.claims = disk.FileClaims(root)
-        self._opened = self._inodes()
+        self._inodes_when_opened = self._inodes()
 
     @property
     def group_index(self) -> GroupIndex:
@@ -77,7 +87,7 @@ class SqlStore:
         if self.absent:
             return secrets.token_hex(8)
         path = self.root / IDENTITY_FILE
-        with disk.locked(self.root), disk.translated(f"read {path}"):
+        with disk.lock_folder(self.root), disk.translate_errors(f"read {path}"):
             if not path.exists():
                 disk.write_whole(path, f"{secrets.token_hex(8)}\n".encode())
             identity = path.read_text(errors="replace").strip()
@@ -89,7 +99,7 @@ class SqlStore:
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """Return the first free repeat of a case in a set."""
         with self.database.reading() as db:
-            taken = index.repeats(db, set_name, case_key)
+            taken = index.taken_repeats(db, set_name, case_key)
         return min(set(range(1, len(taken) + 2)) - taken)
 
     def record(
@@ -109,14 +119,14 @@ class SqlStore:
             plan=plan,
             created_at=at,
             process=process,
-            history=(artifacts.created(at),),
+            history=(run_folder.first_transition(at),),
             artifacts=str(folder.path),
             location=location,
         )
-        made = False
+        is_new_folder = False
         try:
             with self.changing_folders() as db:
-                if index.has(db, plan.run_id):
+                if index.has_row(db, plan.run_id):
                     raise UsageError(
                         f"There is a run {plan.run_id!r} already.",
                         f"See: k8sbench status {plan.run_id}",
@@ -124,16 +134,16 @@ class SqlStore:
                 if not has_job:
                     index.check_repeat(db, run)
                 index.put(db, run)
-                # One without a run was left by a process that was killed before it was recorded.
+                # A folder without a run was left by a process that was killed.
                 if folder.holds_a_run:
                     raise StoreError(
                         f"There is a run in {folder.path} that the database does not know.",
                         "Add it to the database with: k8sbench store reindex",
                     )
-                made = not folder.path.exists()
+                is_new_folder = not folder.path.exists()
                 folder.save(run)
         except Exception:  # not an interrupt: it may come when all is done
-            if made:
+            if is_new_folder:
                 shutil.rmtree(folder.path, ignore_errors=True)
             raise
         return run
@@ -147,10 +157,10 @@ class SqlStore:
         image: str | None = None,
     ) -> Run:
         """Add a transition and its companions; a final run stays unchanged."""
-        action = transition.action and _clean(transition.action)
-        transition = replace(transition, cause=_clean(transition.cause), action=action)
+        action = transition.action and _clean_text(transition.action)
+        transition = replace(transition, cause=_clean_text(transition.cause), action=action)
 
-        def moved(run: Run) -> Run:
+        def add_transition(run: Run) -> Run:
             if run.phase.final or run.history[-1] == transition:
                 return run
             is_new = owes and run.wish(owes.kind) is None
@@ -161,26 +171,26 @@ class SqlStore:
                 image_digest=image or run.image_digest,
             )
 
-        return self._change(run_id, moved)
+        return self._change(run_id, add_transition)
 
     def wish(self, run_id: str, wish: Wish) -> Run:
         """Record a request in place of the previous one of its kind.
 
         A final run is not cancelled any more.
         """
-        wish = replace(wish, cause=_clean(wish.cause))
-        return self._change(run_id, lambda run: _wishing(run, wish.kind, wish))
+        wish = replace(wish, cause=_clean_text(wish.cause))
+        return self._change(run_id, lambda run: _replace_wish(run, wish.kind, wish))
 
-    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+    def remove_wish(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Remove a fulfilled or refused request, if any."""
-        return self._change(run_id, lambda run: _wishing(run, kind))
+        return self._change(run_id, lambda run: _replace_wish(run, kind))
 
     def reopen(
         self, plan: RunPlan, *, at: float, process: Process | None, location: Location | None
     ) -> Run:
         """Reopen a run whose job was not created, or an ended one whose training continues."""
 
-        def reopened(run: Run) -> Run:
+        def reopen_run(run: Run) -> Run:
             if creation.may_be_submitted_again(run) or creation.waits_for_turn(run):
                 again = creation.again(at)
             elif creation.keeps_checkpoints(run):
@@ -197,23 +207,23 @@ class SqlStore:
                 measurement=None,
             )
 
-        return self._change(plan.run_id, reopened)
+        return self._change(plan.run_id, reopen_run)
 
-    def measured(self, run_id: str, measurement: Measurement) -> Run:
+    def save_measurement(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
         return self._change(run_id, lambda run: replace(run, measurement=measurement))
 
-    def planned(self, run_id: str, plan: RunPlan) -> Run:
-        """Keep another plan of a run: that of an observed job is complete at its end."""
+    def save_plan(self, run_id: str, plan: RunPlan) -> Run:
+        """Replace the plan of a run: that of an observed job is complete at its end."""
         return self._change(run_id, lambda run: replace(run, plan=plan))
 
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""
         folder = self.run_folder(run_id)
         with self.database.writing() as db:
-            run = self._one(db, run_id)
+            run = self._find_run(db, run_id)
             new = change(run)
-            after = replace(new, wishes=artifacts.pertinent(new.wishes, new.phase))
+            after = replace(new, wishes=run_folder.still_open(new.wishes, new.phase))
             if after.case_key != run.case_key:
                 index.check_repeat(db, after)
             index.put(db, after)
@@ -223,54 +233,54 @@ class SqlStore:
     def run(self, run_id: str) -> Run:
         """The run, or :class:`NotFound` with the nearest ids."""
         with self.database.reading() as db:
-            return self._one(db, run_id)
+            return self._find_run(db, run_id)
 
-    def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
+    def runs(self, run_filter: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
         """Return the matching runs, oldest first; see also :attr:`unreadable`.
 
         Those in ``known`` are not read.
         """
         with self.database.reading() as db:
-            run_ids = index.ids(db, wanted)
+            run_ids = index.ids(db, run_filter)
         runs: list[Run] = []
         for run_id in reversed(run_ids):
-            if wanted.limit is not None and len(runs) == wanted.limit:
+            if run_filter.limit is not None and len(runs) == run_filter.limit:
                 break
             run = (known or {}).get(run_id)
-            if run is None and wanted.wished and not self.run_folder(run_id).has_wishes:
+            if run is None and run_filter.wished and not self.run_folder(run_id).has_wishes:
                 continue
-            run = run or self.readable(run_id)
-            if run is not None and index.matches(run, wanted):
+            run = run or self.read_run(run_id)
+            if run is not None and index.matches(run, run_filter):
                 runs.append(run)
         return runs[::-1]
 
-    def ids(self, wanted: RunFilter = EVERY_RUN) -> list[str]:
+    def ids(self, run_filter: RunFilter = EVERY_RUN) -> list[str]:
         """Return the ids of the runs that match, oldest first, by the index alone.
 
         A filter of states also gives runs that do not match.
         """
         with self.database.reading() as db:
-            return index.ids(db, wanted)
+            return index.ids(db, run_filter)
 
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts."""
-        here = self.run_folder(run_id)
-        if not here.is_there:
+        run_folder = self.run_folder(run_id)
+        if not run_folder.is_there:
             self.run(run_id)  # raises: there is no such run, or it is damaged
-        return here.path
+        return run_folder.path
 
     def last_written_at(self, run_id: str) -> float | None:
         """Return when a file of the run was last written; None if unknown."""
         with contextlib.suppress(OSError):
             files = self.run_folder(run_id).path.rglob("*")
-            return max((one.lstat().st_mtime for one in files if one.exists()), default=None)
+            return max((file.lstat().st_mtime for file in files if file.exists()), default=None)
         return None
 
-    def keep(self, run_id: str, name: str, text: str) -> None:
+    def write_artifact(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact whole, or not at all."""
         RunFolder(self.folder(run_id)).write(name, text.encode("utf-8", "backslashreplace"))
 
-    def kept(self, run_id: str, name: str) -> bytes | None:
+    def read_artifact(self, run_id: str, name: str) -> bytes | None:
         """Read one artifact; None without it."""
         return disk.read(self.folder(run_id) / name)
 
@@ -280,70 +290,72 @@ class SqlStore:
 
     def _log_begins(self, run_id: str) -> dict[str, int]:
         """Return the start of the present attempt's logs, by replica, bytes."""
-        return RunFolder(self.folder(run_id)).read(artifacts.LOG_BEGINS, dict[str, int]) or {}
+        return RunFolder(self.folder(run_id)).read(run_folder.LOG_BEGINS, dict[str, int]) or {}
 
     def log_marks(self, run_id: str) -> dict[str, LogMark]:
         """Return the archive marks of the present attempt's logs, by replica."""
         begins = self._log_begins(run_id)
         marks = {
-            path.stem: artifacts.log_mark(path, begins.get(path.stem, 0))
+            path.stem: log_archive.find_log_mark(path, begins.get(path.stem, 0))
             for path in self.log_files(run_id)
         }
         return {replica: mark for replica, mark in marks.items() if mark is not None}
 
     def begin_attempt(self, run_id: str) -> None:
         """Record where the logs of a new attempt begin."""
-        with disk.translated(f"read the logs of run {run_id}"):
+        with disk.translate_errors(f"read the logs of run {run_id}"):
             sizes = {path.stem: disk.whole_size(path) for path in self.log_files(run_id)}
-        self.keep(run_id, artifacts.LOG_BEGINS, msgspec.json.encode(sizes).decode() + "\n")
+        self.write_artifact(
+            run_id, run_folder.LOG_BEGINS, msgspec.json.encode(sizes).decode() + "\n"
+        )
 
     def log_files(self, run_id: str) -> list[Path]:
         """Return the run's log files, master first, then workers by number."""
-        logs = self.folder(run_id) / artifacts.LOGS
-        with disk.translated(f"read {logs}"):
-            found = [path for path in logs.glob(f"*{artifacts.LOG_SUFFIX}") if path.is_file()]
-        return sorted(found, key=lambda path: rank_order(path.stem))
+        logs = self.folder(run_id) / run_folder.LOGS
+        with disk.translate_errors(f"read {logs}"):
+            paths = [path for path in logs.glob(f"*{run_folder.LOG_SUFFIX}") if path.is_file()]
+        return sorted(paths, key=lambda path: rank_order(path.stem))
 
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
         """Store a baseline; an existing name is an error unless replaced."""
         name = checked_set_name(baseline.name, "baseline")
         with self.database.writing():
-            known = None if replace else baselines.read(self.root, name)
-            if known not in (None, baseline):
+            existing = None if replace else baselines.read(self.root, name)
+            if existing not in (None, baseline):
                 raise UsageError(
                     f"There is a baseline {name!r} already.",
                     "Choose another name, or replace it with --replace.",
                 )
-            disk.write_whole(baselines.path(self.root, name), artifacts.as_file(baseline))
+            disk.write_whole(baselines.path_of(self.root, name), json_files.encode_file(baseline))
 
     def baselines(self) -> list[Baseline]:
         """All readable baselines, by name; see also :attr:`damaged_baselines`."""
-        found = []
-        for name in baselines.names(self.root):
+        saved = []
+        for name in baselines.list_names(self.root):
             try:
-                found.append(baselines.read(self.root, name))
+                saved.append(baselines.read(self.root, name))
             except StoreError as damage:
                 self.damaged_baselines[name] = str(damage)
-        return [baseline for baseline in found if baseline is not None]
+        return [baseline for baseline in saved if baseline is not None]
 
     def remove_baseline(self, name: str) -> None:
         """Remove a baseline, even an unreadable one; raises :class:`NotFound`."""
         with self.database.writing():
-            names = baselines.names(self.root)
+            names = baselines.list_names(self.root)
             if name not in names:
                 action = did_you_mean(name, names) + "k8sbench baseline list shows them."
                 raise NotFound(f"There is no baseline {name!r}.", action)
-            with disk.translated(f"remove the baseline {name}"):
-                baselines.path(self.root, name).unlink()
+            with disk.translate_errors(f"remove the baseline {name}"):
+                baselines.path_of(self.root, name).unlink()
 
-    def accepted(self) -> tuple[AcceptedLevel, ...]:
+    def accepted_levels(self) -> tuple[AcceptedLevel, ...]:
         """Return the accepted levels, one for each case."""
-        return accepted.read(self.root)
+        return accepted_levels.read(self.root)
 
-    def accept(self, levels: Iterable[AcceptedLevel]) -> None:
+    def accept_levels(self, levels: Iterable[AcceptedLevel]) -> None:
         """Accept levels of cases."""
         with self.database.writing():
-            accepted.add(self.root, levels)
+            accepted_levels.add(self.root, levels)
 
     def _inodes(self) -> list[int]:
         """Return the inodes of the folder and the index that the store's path names now."""
@@ -356,8 +368,8 @@ class SqlStore:
         A store that was deleted or replaced since it was opened still takes rows, which nobody will
         ever read.
         """
-        with disk.translated(f"read the store {self.root}"):
-            is_same = self._inodes() == self._opened
+        with disk.translate_errors(f"read the store {self.root}"):
+            is_same = self._inodes() == self._inodes_when_opened
         if not is_same:
             raise StoreError(
                 f"The store {self.root} was deleted or replaced since it was opened.",
@@ -378,7 +390,7 @@ class SqlStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def readable(self, run_id: str) -> Run | None:
+    def read_run(self, run_id: str) -> Run | None:
         """Read a run; None if it was just removed, or for one in :attr:`unreadable`."""
         folder = self.run_folder(run_id)
         try:
@@ -390,8 +402,8 @@ class SqlStore:
         self.unreadable.pop(run_id, None)
         return run
 
-    def _one(self, db: sqlite3.Connection, run_id: str) -> Run:
-        run = self.readable(run_id) if index.has(db, run_id) else None
+    def _find_run(self, db: sqlite3.Connection, run_id: str) -> Run:
+        run = self.read_run(run_id) if index.has_row(db, run_id) else None
         if run is not None:
             return run
         if run_id in self.unreadable:
@@ -403,23 +415,23 @@ class SqlStore:
     def changing_folders(self) -> Iterator[sqlite3.Connection]:
         """Begin a transaction that makes or removes folders together with their rows."""
         with self.database.writing() as db:
-            # What a killed process has left is indexed before it would pass for a change of ours.
-            if not following.is_current(db, self.root):
-                following.follow(db, self.root)
+            # Folders of a killed process are indexed now, before they look like changes of ours.
+            if not indexing.is_current(db, self.root):
+                indexing.index_changes(db, self.root)
             yield db
-            following.note(db, self.root)
+            indexing.note_generation(db, self.root)
 
     def run_folder(self, run_id: str) -> RunFolder:
         """Return the folder of a run's files, if they are here."""
-        return RunFolder(self.root / artifacts.RUNS / run_id)
+        return RunFolder(self.root / run_folder.RUNS / run_id)
 
 
-def _clean(text: str) -> str:
-    """Clean a quoted sentence for databases: no NUL, no half characters."""
+def _clean_text(text: str) -> str:
+    """Return a quoted sentence without NUL and lone surrogates, which databases refuse."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def _wishing(run: Run, kind: str, *wishes: Wish) -> Run:
+def _replace_wish(run: Run, kind: str, *wishes: Wish) -> Run:
     """Replace the request of a kind; a final run is not cancelled."""
     others = tuple(wish for wish in run.wishes if wish.kind != kind)
-    return replace(run, wishes=artifacts.pertinent((*others, *wishes), run.phase))
+    return replace(run, wishes=run_folder.still_open((*others, *wishes), run.phase))

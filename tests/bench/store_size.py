@@ -21,7 +21,7 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
 from k8sbench.model.run import Run
-from k8sbench.store.artifacts import RunFolder
+from k8sbench.store.run_folder import RunFolder
 from tests.bench import served_store
 from tests.harness import children
 from tests.unit.report.factory import START, repeats

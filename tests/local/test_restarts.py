@@ -20,7 +20,7 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import EarlierAttempt
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.local.jobs import processes_of
 from tests.unit.lifecycle import played

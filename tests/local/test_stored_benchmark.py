@@ -20,7 +20,7 @@ import yaml
 
 from k8sbench.adapters import processes
 from k8sbench.cli.main import main
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.harness import benchmark_files, hosts, old_store
 from tests.local.jobs import wait_for
 

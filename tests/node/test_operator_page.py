@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from k8sbench.model.phase import Phase
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.docs import operating, pages
 from tests.docs.operating import TEAM
 from tests.docs.pages import Command
@@ -66,7 +66,7 @@ def seed(folder: Path) -> None:
             store.record(plan(name, repeat=number), at=LONG_AGO + number, process=PROCESS)
             archive(store, f"a line of {name}", run_id=name, at=LONG_AGO)
             store.move(name, step(Phase.SUCCEEDED, at=LONG_AGO + 60))
-            store.measured(name, measurement())
+            store.save_measurement(name, measurement())
 
 
 @pytest.mark.tier("helm")

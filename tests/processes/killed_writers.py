@@ -10,8 +10,8 @@ from k8sbench.adapters import processes
 from k8sbench.model.phase import Phase
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.store import disk
-from k8sbench.store.artifacts import RunFolder
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
+from k8sbench.store.run_folder import RunFolder
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.model.measurements import measurement
 from tests.unit.store.examples import NOW, plan, step
@@ -32,7 +32,7 @@ def write_for_ever(root: str) -> None:
             text = f"iter {line} " + "x" * 300
             archive.write(LogLine(replica="master-0", at=NOW, text=text))
         store.move(run_id, step(Phase.SUCCEEDED))
-        store.measured(run_id, measurement())
+        store.save_measurement(run_id, measurement())
         print(run_id, flush=True)
 
 
@@ -81,7 +81,7 @@ STEPS: dict[str, Step] = {
     RECORDS: lambda store: store.record(plan(), at=NOW, process=processes.this_process()),
     RUNS: lambda store: store.move("seg-1", step(Phase.RUNNING)),
     SUCCEEDS: lambda store: store.move("seg-1", step(Phase.SUCCEEDED, NOW + 2)),
-    MEASURES: lambda store: store.measured("seg-1", measurement()),
+    MEASURES: lambda store: store.save_measurement("seg-1", measurement()),
     WRITES_LAST_WORDS: _write_last_words,
     # These let a later step kill the process.
     DIES_ONCE_SAVED: _die_once_saved,

@@ -9,8 +9,8 @@ import msgspec
 from k8sbench.model.errors import RepeatTaken, StoreError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase
-from k8sbench.store import following
-from k8sbench.store.opening import open_store
+from k8sbench.store import indexing
+from k8sbench.store.open_store import open_store
 from tests.harness import children
 from tests.unit.model.measurements import THROUGHPUT, measurement
 from tests.unit.store.examples import NOW, fill, plan, step
@@ -26,7 +26,7 @@ def fill_disk(root: str) -> None:
                 store.record(plan(run_id, repeat=number), at=NOW + number, process=None)
                 recorded.append(run_id)
                 store.move(run_id, step(Phase.SUCCEEDED))
-                store.measured(run_id, measurement())
+                store.save_measurement(run_id, measurement())
     except StoreError as wrong:
         print(len(recorded))
         print(wrong)
@@ -41,7 +41,7 @@ def fill_and_die(root: str, *run_ids: str) -> None:
 
 def open_at_once(root: str) -> None:
     """Open a store when others do; prints how many runs it has, and how much was told."""
-    following.SHOWN_SECONDS = 0.0
+    indexing.SHOWN_SECONDS = 0.0
     children.say_ready()
     told: list[str] = []
     with open_store(root, tell=told.append) as store:
@@ -56,7 +56,7 @@ def measure_anew(root: str, rate: float) -> None:
         with store.database.reading() as db:
             print([row["throughput"] for row in db.execute("SELECT throughput FROM runs")])
         found = msgspec.structs.replace(THROUGHPUT, median=rate)
-        store.measured("seg-1", measurement(throughput=found, estimator="median"))
+        store.save_measurement("seg-1", measurement(throughput=found, estimator="median"))
 
 
 def write_runs(root: str, name: str, count: int) -> None:
@@ -76,7 +76,7 @@ def write_runs(root: str, name: str, count: int) -> None:
                 pass
         store.move(run_id, step(Phase.RUNNING))
         store.move(run_id, step(Phase.SUCCEEDED))
-        store.measured(run_id, measurement(final_loss=float(repeat)))
+        store.save_measurement(run_id, measurement(final_loss=float(repeat)))
         repeats.append(repeat)
     store.close()
     print(json.dumps(repeats))

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.harness import children, disks
 from tests.processes import programs
 from tests.unit.store.index_checks import differences, reindexed

@@ -14,8 +14,8 @@ import pytest
 from k8sbench.adapters import processes
 from k8sbench.lifecycle.lost_runs import mark_lost_runs
 from k8sbench.model.phase import Phase
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.processes import killed_writers

@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 
 from k8sbench.model.phase import Phase
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.harness import children
 from tests.processes import programs
 from tests.unit.store.index_checks import differences

@@ -10,8 +10,8 @@ import pytest
 
 from k8sbench.model.errors import StoreError
 from k8sbench.store import database
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.harness import children, disks, other_version
 from tests.processes import programs
 from tests.unit.store.examples import NOW, fill, plan

@@ -21,7 +21,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Baseline, Location, Run, Wish
 from k8sbench.model.run import Process as FollowingProcess
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.world import Process, World
 
@@ -228,7 +228,7 @@ class SimulatedStore:
         others = tuple(other for other in run.wishes if other.kind != wish.kind)
         return self._put(run, wishes=(*others, wish))
 
-    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+    def remove_wish(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         self.write(f"fulfilled: {kind}")
         if kind == "cancel":  # no simulated cluster refuses it
             raise Violation(
@@ -258,7 +258,7 @@ class SimulatedStore:
         self.disk.began_at[plan.run_id] = self.disk.moved_at[plan.run_id] = self.disk.world.now
         return self._put(reopened)
 
-    def measured(self, run_id: str, measurement: Measurement) -> Run:
+    def save_measurement(self, run_id: str, measurement: Measurement) -> Run:
         self.write("measured")
         run = self._row(run_id)
         if run.measurement is not None:
@@ -303,11 +303,11 @@ class SimulatedStore:
     def folder(self, run_id: str) -> Path:
         return Path("simulated") / run_id
 
-    def keep(self, run_id: str, name: str, text: str) -> None:
+    def write_artifact(self, run_id: str, name: str, text: str) -> None:
         self.write(f"keep {name}")
         self.disk.files[run_id, name] = text.encode()
 
-    def kept(self, run_id: str, name: str) -> bytes | None:
+    def read_artifact(self, run_id: str, name: str) -> bytes | None:
         return self.disk.files.get((run_id, name))
 
     def archive(self, run_id: str) -> SimulatedArchive:

@@ -45,7 +45,7 @@ from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
 from k8sbench.report import benchmark_status
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.play import play
 from tests.simulation.schedule import Schedule
@@ -253,7 +253,7 @@ MUTATIONS = {
             (
                 job_requests,
                 "delete",
-                lambda context, run_id: context.store.fulfilled(run_id, "delete"),
+                lambda context, run_id: context.store.remove_wish(run_id, "delete"),
             ),
         ],
     ),

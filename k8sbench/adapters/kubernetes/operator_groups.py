@@ -9,11 +9,11 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.model.errors import BenchError, OperatorLost
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 
 class OperatorGroups:
-    """Implements :class:`k8sbench.store.group_port.ServedGroups`."""
+    """Implements :class:`k8sbench.store.group_interface.ServedGroups`."""
 
     def __init__(self, operator: OperatorProxy) -> None:
         self._operator = operator

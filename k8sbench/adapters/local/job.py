@@ -27,7 +27,7 @@ from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plain_text import counted
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.lines import LineSplitter
+from k8sbench.store.stamped_lines import LineSplitter
 
 ENDED = ("k8sbench ended before the job did.", "k8sbench-ended")
 """Cause of a job that goes with its k8sbench, and the cause's id."""

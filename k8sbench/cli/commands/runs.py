@@ -46,7 +46,7 @@ from k8sbench.report.document import ListedRun, RunStatus
 from k8sbench.report.environment import STATED
 from k8sbench.report.formats import FOR_PEOPLE
 from k8sbench.report.tables import Column, wrapped
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
 
 WIDE = ("set", "repeat", "variant", "impl", "preset", "backend", "group", "cause")
 """Titles of the columns that a wide table has besides."""

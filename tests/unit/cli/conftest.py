@@ -15,7 +15,7 @@ from k8sbench.cli.main import main
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Location, Run
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit import goldens
 from tests.unit.model.measurements import measurement
@@ -96,12 +96,12 @@ def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> 
     archive(store, "two", replica="worker-0", at=NOW + 1)
     archive(store, "  four\t\x1b[32m", replica="worker-0", at=NOW + 3)
     store.move("seg-1", step(Phase.SUCCEEDED, NOW + 94, cause="All replicas ended with 0."))
-    store.measured("seg-1", measurement())
+    store.save_measurement("seg-1", measurement())
     accepted = msgspec.structs.replace(REJECTION, id="gpu-count", accepted=True, evidence=())
     rejected = {"throughput": None, "verdict": "rejected", "reasons": (REJECTION, accepted)}
     store.record(plan("seg-2", repeat=2), at=NOW + DAY, process=None)
     store.move("seg-2", step(Phase.SUCCEEDED, NOW + DAY + 60))
-    store.measured("seg-2", measurement(**rejected))
+    store.save_measurement("seg-2", measurement(**rejected))
     restarted = plan("arc-1", benchmark="arcface", max_restarts=3, replicas=3)
     store.record(restarted, at=NOW + 2 * DAY, process=PROCESS)
     again = creation.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)

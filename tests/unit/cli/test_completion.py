@@ -10,7 +10,7 @@ import pytest
 
 from k8sbench.cli import commands, main
 from k8sbench.store import database
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.harness import children
 from tests.unit import importing
 from tests.unit.store.examples import plan

@@ -20,8 +20,8 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import NOW, ended, run

@@ -31,7 +31,7 @@ def test_a_list_fits_the_terminal_with_the_figures_of_the_runs(
         name = "deeplabv3p-261120-081500-x7k2qd" if backend == "local" else "a"
         store.record(plan(name, backend=backend), at=time.time() - 3000, process=None)
         store.move(name, step(Phase.SUCCEEDED, time.time()))
-        store.measured(name, measurement())
+        store.save_measurement(name, measurement())
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -78,13 +78,13 @@ def test_a_list_in_a_pipe_writes_runs_before_it_has_read_all(
     monkeypatch.setattr(output, "PIECES", 1)
     written: list[str] = []
     read: list[str] = []
-    of_store = SqlStore.readable
+    of_store = SqlStore.read_run
 
     def reading(store: SqlStore, run_id: str) -> Run | None:
         read.append("".join(written))
         return of_store(store, run_id)
 
-    monkeypatch.setattr(SqlStore, "readable", reading)
+    monkeypatch.setattr(SqlStore, "read_run", reading)
     monkeypatch.setattr(
         output,
         "write",

@@ -11,7 +11,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.model import identity
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import group_words
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.command_line import Cli

@@ -74,7 +74,7 @@ def test_a_rejected_run_says_why_with_evidence_and_what_to_do(place: Path, cli: 
 
 
 def test_a_run_that_was_never_measured_has_no_estimators(place: Path, cli: Cli) -> None:
-    from k8sbench.store.opening import open_store
+    from k8sbench.store.open_store import open_store
 
     with open_store() as store:
         store.record(plan("failed"), at=NOW, process=None)

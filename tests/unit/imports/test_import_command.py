@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from k8sbench.catalog import imported_plans
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.reader.measuring.support import FIXTURES, run
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli

@@ -10,8 +10,8 @@ import pytest
 
 from k8sbench.model.run import Run
 from k8sbench.store import exchange, index
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 
@@ -210,7 +210,7 @@ def test_a_killed_replacement_loses_no_log_and_the_next_one_ends_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", killed)
-        patched.setattr(exchange, "empty", lambda _: None)
+        patched.setattr(exchange, "remove_folders", lambda _: None)
         with pytest.raises(Killed):
             cli(*REPLACE, code=None)
     assert len(moved) == after

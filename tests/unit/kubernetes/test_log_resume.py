@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.replica_logs import LogMark
-from k8sbench.store.lines import LogText, Resume, StampedLine
+from k8sbench.store.stamped_lines import NewLineFilter, PodLogSplitter, StampedLine
 from tests.unit.kubernetes.log_files import T0, served, stamp
 
 SECOND = 1_000_000
@@ -13,14 +13,14 @@ Lines = list[tuple[int, str]]
 
 
 def mark_of(lines: Lines) -> LogMark | None:
-    resume = Resume(None)
+    resume = NewLineFilter(None)
     resume.feed(StampedLine(*line) for line in lines)
     return resume.mark
 
 
-def go_on(mark: LogMark | None, file: Lines) -> tuple[Lines, Resume]:
-    resume = Resume(mark, now=T0)
-    new = resume.feed(LogText().feed(served(file)))
+def go_on(mark: LogMark | None, file: Lines) -> tuple[Lines, NewLineFilter]:
+    resume = NewLineFilter(mark, now=T0)
+    new = resume.feed(PodLogSplitter().feed(served(file)))
     return [(line.at or 0, line.text) for line in new], resume
 
 
@@ -72,7 +72,7 @@ def test_marks_are_right_or_absent(steps: list[int], texts: str, ended: int, bac
     for number, step in enumerate(steps):
         at += step
         file.append((at, texts[number % len(texts)]))
-    resume = Resume(mark_of(file[:ended]), near=True)
+    resume = NewLineFilter(mark_of(file[:ended]), near=True)
     new = resume.feed(StampedLine(*line) for line in file[-back:])
     assert [tuple(line) for line in new] == (file[ended:] if resume.found else [])
 
@@ -81,7 +81,7 @@ def test_marks_are_right_or_absent(steps: list[int], texts: str, ended: int, bac
 
 
 def read(*pieces: bytes) -> list[StampedLine]:
-    text = LogText()
+    text = PodLogSplitter()
     return [line for piece in pieces for line in text.feed(piece)] + text.end()
 
 
@@ -110,7 +110,7 @@ def test_a_line_has_its_time(text: str, lines: list[StampedLine]) -> None:
 @pytest.mark.parametrize("before", ["", f"{stamp(T0)} x\n"])
 @pytest.mark.parametrize("error", ["unable to retrieve container logs", "something new"])
 def test_the_kubelets_error_is_recognised_by_its_missing_end(before: str, error: str) -> None:
-    text = LogText()
+    text = PodLogSplitter()
     assert len(text.feed(f"{before}{error}".encode())) == bool(before)
     assert text.end() == []
     assert text.error == error
@@ -118,7 +118,7 @@ def test_the_kubelets_error_is_recognised_by_its_missing_end(before: str, error:
 
 @pytest.mark.parametrize("at", [T0, None])
 def test_a_program_may_print_such_words_itself(at: int | None) -> None:
-    text = LogText()
+    text = PodLogSplitter()
     printed = f"{stamp(at)} " if at else ""
     assert text.feed(f"{printed}rpc error: code = 5\n".encode()) == [
         StampedLine(at, "rpc error: code = 5")

@@ -19,7 +19,7 @@ from k8sbench.adapters.kubernetes.logs import reading, streams
 from k8sbench.adapters.kubernetes.logs.streams import LogStreams
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.lines import Resume, StampedLine
+from k8sbench.store.stamped_lines import NewLineFilter, StampedLine
 from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.log_files import T0, served
 
@@ -360,7 +360,7 @@ def test_of_two_restarts_at_once_the_container_between_is_missing(pod: Pod) -> N
 
 
 def test_an_answer_that_lacks_the_mark_counts_if_the_next_one_lacks_it_too(pod: Pod) -> None:
-    known = Resume(None)
+    known = NewLineFilter(None)
     known.feed(StampedLine(*line) for line in lines(0, 3))
     pod.node.now = lines(0, 5)
     # A kubelet that stops cuts both answers after the first line: of the end, and of all.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
+from k8sbench.store.open_store import open_store
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from k8sbench.model.measurement import Measurement, SteadyPart
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import FakeCluster, Silent, at, context, planned_case, submitted
 from tests.unit.model.measurements import measurement

@@ -28,7 +28,7 @@ from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import FoundJob, JobEvent, Manifest
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 from k8sbench.threads import Inline, Threads
 from tests.unit.model.measurements import measurement
 from tests.unit.model.specs import LAPTOP, a_request, loaded

@@ -22,8 +22,8 @@ from k8sbench.model.kube import JobIdentity
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import GPU_OUT_OF_MEMORY, Run
 from k8sbench.ports.cluster import FoundJob, Manifest
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
+from k8sbench.store.open_store import open_store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle import played
 from tests.unit.lifecycle.benchmark_cases import cases

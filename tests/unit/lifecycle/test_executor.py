@@ -17,7 +17,7 @@ from k8sbench.model.errors import StoreError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import TAKEN_OVER
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 from k8sbench.threads import Threads
 from tests.unit.lifecycle.played import (
     FakeCluster,

@@ -20,7 +20,7 @@ from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.port import Store
+from k8sbench.store.interface import Store
 from tests.unit.lifecycle.played import (
     LOCATION,
     FakeCluster,
@@ -268,8 +268,8 @@ def test_of_a_set_the_jobs_are_left_that_a_killed_process_had_measured_and_not_d
     for run in (measured, deleted):
         end = at(Phase.SUCCEEDED).transition
         store.move(run.run_id, present(end), owes=left_over(20.0))
-        store.measured(run.run_id, measurement())
-    store.fulfilled(deleted.run_id, "delete")
+        store.save_measurement(run.run_id, measurement())
+    store.remove_wish(deleted.run_id, "delete")
     store.wish(going_on.run_id, CANCEL)
     here = context(store, FakeCluster(outlives=True))
     assert [run.run_id for run in collecting.left_jobs(here, "night")] == [measured.run_id]

@@ -20,7 +20,7 @@ from k8sbench.model.kube import OPERATOR, JobOwner, Ownership
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess
 from k8sbench.ports.cluster import FoundJob, JobEvent
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.played import LOCATION, FakeCluster, context

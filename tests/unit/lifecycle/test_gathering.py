@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench.lifecycle import collecting, gpu_metrics_fetcher, serving
 from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
 from tests.unit.lifecycle.gathering import END, START, Bench, Source, measured
 from tests.unit.lifecycle.played import FakeObjects
 from tests.unit.presence import present

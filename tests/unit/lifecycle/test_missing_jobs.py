@@ -25,8 +25,8 @@ from k8sbench.model.phase import WAIT_TIMEOUT, Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import FoundJob
-from k8sbench.store.artifacts import RunFolder
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
+from k8sbench.store.run_folder import RunFolder
 from tests.unit.lifecycle.benchmark_cases import cases
 from tests.unit.lifecycle.played import (
     LOCATION,

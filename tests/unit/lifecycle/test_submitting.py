@@ -41,8 +41,8 @@ from k8sbench.model.stored_object import ObjectPlace
 from k8sbench.ports.cluster import JobEvent, Manifest
 from k8sbench.render.trainer_sources import TrainerSources, mounted_by
 from k8sbench.store.benchmark_objects import StoredObjects
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.lifecycle.played import (
     LOCATION,
@@ -375,7 +375,7 @@ def test_a_run_that_a_resumption_takes_up_counts_once_in_the_status(tmp_path: Pa
         again = work_on(benchmark, folder, [same, case], here)
         list(again.outcomes())
         again.end()
-        (found,) = objects.every()
+        (found,) = objects.list_all()
     assert (found.status["phase"], found.status["summary"]["runs"]) == ("Succeeded", "2/2")
 
 
@@ -573,7 +573,7 @@ def test_what_is_kept_is_what_is_created_and_the_trainers_come_along(
     kept_run: tuple[SqlStore, Run],
 ) -> None:
     config, job = made(*kept_run)
-    kept = kept_run[0].kept(kept_run[1].run_id, MANIFEST)
+    kept = kept_run[0].read_artifact(kept_run[1].run_id, MANIFEST)
     assert kept is not None
     assert list(yaml.safe_load_all(kept)) == [job]
     assert annotations_of(job)[NONCE_ANNOTATION] == kept_run[1].nonce

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.launch import Launch, Machine, ManifestJob
 from k8sbench.model.errors import UsageError
-from k8sbench.store import lines
+from k8sbench.store import stamped_lines
 from tests.tiers import ROOT
 from tests.unit.local import examples
 from tests.unit.local.examples import FOLDER, STARTS, launches, machine, plan
@@ -154,7 +154,7 @@ def test_the_page_names_what_is_kept_and_what_is_not() -> None:
 
 
 def test_the_limit_of_a_line_is_the_pages() -> None:
-    assert f"{lines.LIMIT // 1024} KiB" in PAGE
+    assert f"{stamped_lines.LIMIT // 1024} KiB" in PAGE
 
 
 # -- manifests ------------------------------------------------------------------------------------

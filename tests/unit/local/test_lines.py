@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.store import lines
-from k8sbench.store.lines import LineSplitter
+from k8sbench.store import stamped_lines
+from k8sbench.store.stamped_lines import LineSplitter
 
 
 def split(*pieces: bytes) -> list[str]:
@@ -36,9 +36,13 @@ def test_bytes_become_lines(pieces: list[bytes], expected: list[str]) -> None:
 def test_an_endless_line_is_cut_and_says_so() -> None:
     splitter = LineSplitter()
     for _ in range(100):
-        assert splitter.feed(b"x" * lines.LIMIT) == []
+        assert splitter.feed(b"x" * stamped_lines.LIMIT) == []
     (line,) = splitter.feed(b"\n")
-    assert line == "x" * lines.LIMIT + f" [k8sbench: line cut, {99 * lines.LIMIT} more bytes]"
+    assert (
+        line
+        == "x" * stamped_lines.LIMIT
+        + f" [k8sbench: line cut, {99 * stamped_lines.LIMIT} more bytes]"
+    )
     assert splitter.feed(b"next\n") == ["next"]
 
 

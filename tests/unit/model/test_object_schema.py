@@ -14,7 +14,7 @@ from k8sbench.model import object_schema
 from k8sbench.model.benchmark_object import ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.object_schema import ObjectSchema
-from k8sbench.store.benchmark_objects import merge
+from k8sbench.store.benchmark_objects import merge_patch
 from tests.unit.model import object_examples
 
 CRD = yaml.safe_load(packaged.read_crd())
@@ -46,7 +46,7 @@ def test_a_wrong_object_is_refused(asked: dict[str, Any]) -> None:
 def test_a_change_is_taken_or_refused(change: dict[str, Any]) -> None:
     head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark", "metadata": {"name": "a"}}
     before = SCHEMA.checked({**head, "spec": change["before"]})
-    after = {**head, "spec": merge(change["before"], change["patch"])}
+    after = {**head, "spec": merge_patch(change["before"], change["patch"])}
     try:
         SCHEMA.checked(after, before["spec"])
     except UsageError:

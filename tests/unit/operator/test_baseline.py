@@ -13,7 +13,7 @@ from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.unit.command_line import Cli
 from tests.unit.measure.sides import A, B, new, old
 from tests.unit.operator.scraped import samples

@@ -25,8 +25,8 @@ from k8sbench.operator.controller import (
     OperatorState,
     look_at,
 )
-from k8sbench.store import database, disk, following
-from k8sbench.store.opening import open_store
+from k8sbench.store import database, disk, indexing
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, context
@@ -200,7 +200,7 @@ class Held(Silent):
 def test_one_that_builds_its_index_is_healthy_and_not_ready(
     life: Life, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(following, "SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr(indexing, "SHOWN_SECONDS", 0.0)
     put(tmp_path / "store", repeats([100.0, 101.0, 99.0]))
     (tmp_path / "store" / database.DATABASE).unlink()
     held = Held()
@@ -246,7 +246,7 @@ def test_one_has_started_when_its_store_is_open_or_it_tells_what_it_waits_for(
         def started() -> bool:
             return pool.request("GET", "/startupz").status == 200
 
-        with disk.locked(tmp_path / "store"):
+        with disk.lock_folder(tmp_path / "store"):
             state.looked_at -= http.HEALTHY_SECONDS + 1
             life.begin(served, monkeypatch)
             life.until(lambda: state.is_leader)

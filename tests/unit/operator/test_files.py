@@ -13,7 +13,7 @@ from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
 from k8sbench.app import stores
 from k8sbench.model.errors import Unreachable, UsageError
 from k8sbench.model.phase import Phase
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.command_line import Cli
 from tests.unit.lifecycle.gathering import Bench, Source

@@ -35,7 +35,7 @@ from k8sbench.operator.controller import (
 )
 from k8sbench.operator.metrics import Metrics
 from k8sbench.store.database import DATABASE
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
 from tests.harness.credentials import written
@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
             store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, process=PROCESS)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
-        store.measured("seg-1", measurement())
+        store.save_measurement("seg-1", measurement())
         archive = store.archive("seg-1")
         for text in ("one", "two"):
             archive.write(LogLine(replica="master-0", at=7.0, text=text))
@@ -129,7 +129,7 @@ def test_the_documents_keep_to_the_schema(get: Get, store: SqlStore) -> None:
 
 
 def test_rows_and_groups_are_those_of_the_store(get: Get, store: SqlStore) -> None:
-    store.measured("seg-1", measurement(log_digest="digest"))
+    store.save_measurement("seg-1", measurement(log_digest="digest"))
     found = msgspec.json.decode(get("/api/v1/rows").data, type=GroupList)
     known = StoredGroups(store, print)
     assert found.rows == known.rows
@@ -212,7 +212,7 @@ def test_logs_of_observed_jobs_are_served_only_where_that_is_allowed(
     job = ObservedJob(
         kind="Job", namespace="team-a", name="llama", replicas=("master-0",), container="node"
     )
-    store.planned("seg-1", plan("seg-1", backend="observed", observed=job))
+    store.save_plan("seg-1", plan("seg-1", backend="observed", observed=job))
     state.settings = msgspec.structs.replace(state.settings, observe_serve_logs=serves)
     with serving(state) as get:
         assert get("/api/v1/runs/seg-1/artifacts/logs/master-0.log").status == status

@@ -16,7 +16,7 @@ from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
 from k8sbench.store import disk
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.unit import goldens
 from tests.unit.model.measurements import measurement
 from tests.unit.operator.scraped import at, run, samples
@@ -95,7 +95,7 @@ def test_metrics_do_not_wait_for_a_store_that_is_being_opened(
     assert exposed.state is not None
     exposed.state.is_opening = True
     open_store(str(tmp_path)).close()
-    with disk.locked(tmp_path):  # it would wait here
+    with disk.lock_folder(tmp_path):  # it would wait here
         assert "k8sbench_operator_ready" in samples(exposed)
 
 

@@ -35,8 +35,8 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.operator import http
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
+from k8sbench.store.open_store import open_store
 from tests.harness.cluster.limits import shorten
 from tests.unit.cli import live_runs
 from tests.unit.command_line import Cli

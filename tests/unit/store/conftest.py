@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.store.examples import NOW, PROCESS, plan
 

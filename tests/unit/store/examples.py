@@ -76,6 +76,6 @@ def fill(store: SqlStore, *run_ids: str) -> None:
         store.record(plan(run_id, repeat=number), at=NOW + number, process=PROCESS)
         archive(store, f"hello from {run_id}", run_id=run_id)
         for name in ("manifest.yaml", "gpu/nvml.jsonl", "gpu/fetched.json"):
-            store.keep(run_id, name, "{}\n")
+            store.write_artifact(run_id, name, "{}\n")
         store.move(run_id, step(Phase.SUCCEEDED, NOW + 3600 * number))
-        store.measured(run_id, measurement())
+        store.save_measurement(run_id, measurement())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from k8sbench.model.phase import Transition
 from k8sbench.model.run import Run
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 
 
 def put(where: Path, runs: Iterable[Run]) -> None:
@@ -16,4 +16,4 @@ def put(where: Path, runs: Iterable[Run]) -> None:
             for step in one.history[1:]:
                 store.move(one.run_id, Transition(phase=step.phase, at=step.at, cause="test"))
             if one.measurement is not None:
-                store.measured(one.run_id, one.measurement)
+                store.save_measurement(one.run_id, one.measurement)

@@ -1,7 +1,7 @@
 """A store's index, beside its folders and built anew."""
 
 from k8sbench.app import stores
-from k8sbench.store import artifacts, index
+from k8sbench.store import index, run_folder
 from k8sbench.store.sql_store import SqlStore
 
 
@@ -9,7 +9,7 @@ def differences(store: SqlStore) -> list[str]:
     """Return runs whose row and folder differ or that lack one."""
     with store.database.reading() as db:
         rows = {row["run_id"]: dict(row) for row in db.execute("SELECT * FROM runs")}
-    folders = map(store.run_folder, artifacts.run_ids(store.root))
+    folders = map(store.run_folder, run_folder.run_ids(store.root))
     kept = {one.path.name: index.row_of(one.run()) for one in folders if one.is_there}
     return sorted(run_id for run_id in rows | kept if rows.get(run_id) != kept.get(run_id))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from k8sbench.app import archived_logs, stores
 from k8sbench.store import exchange
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.harness import children
 
 
@@ -56,7 +56,7 @@ def import_runs(root: str, file: str) -> None:
 
 
 def remove(root: str, run_id: str) -> None:
-    exchange.remove(open_store(root), run_id)
+    exchange.remove_run(open_store(root), run_id)
 
 
 def remove_and_die(root: str, run_id: str) -> None:
@@ -72,4 +72,4 @@ def remove_and_die(root: str, run_id: str) -> None:
 
 
 def prune(root: str, run_id: str) -> None:
-    exchange.prune(open_store(root), run_id, at=1.0, rule="first")
+    exchange.prune_run(open_store(root), run_id, at=1.0, rule="first")

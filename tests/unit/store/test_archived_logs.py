@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.app import archived_logs
 from k8sbench.model import rules
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.harness import children
 from tests.reader.measuring.support import FIXTURES, run
 from tests.unit.command_line import Cli

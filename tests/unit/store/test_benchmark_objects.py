@@ -16,8 +16,9 @@ from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions
 from k8sbench.ports.objects import Objects
-from k8sbench.store import disk, opening
-from k8sbench.store.benchmark_objects import StoredObjects, merge
+from k8sbench.store import disk
+from k8sbench.store.benchmark_objects import StoredObjects, merge_patch
+from k8sbench.store.open_store import reindex
 
 NOW = 1_796_000_000.0
 PLACE = ObjectPlace(
@@ -58,7 +59,7 @@ def test_a_created_object_has_what_the_api_server_gives(
     made = objects.create(asked(repeats=3), PLACE)
     assert (made.name, made.generation, made.created_at) == ("night", 1, NOW)
     assert reopened(tmp_path).current() == {made.uid: made}
-    stored = objects.stored(made)
+    stored = objects.read_stored(made)
     assert stored is not None
     about = stored.object["metadata"]
     assert about["resourceVersion"] == "1"
@@ -90,7 +91,7 @@ def test_a_change_of_the_spec_is_another_generation(objects: StoredObjects) -> N
     changed = objects.change(made, lambda current: {"retry": current.spec.retry + 1})
     assert changed is not None
     assert (changed.generation, changed.spec.retry) == (2, 1)
-    stored = objects.stored(made)
+    stored = objects.read_stored(made)
     assert stored is not None
     assert stored.object["metadata"]["resourceVersion"] == "2"
 
@@ -111,7 +112,7 @@ def test_a_status_is_merged_and_changes_no_generation(objects: StoredObjects) ->
     made = objects.create(asked(), PLACE)
     objects.write(made, {"phase": "Running", "summary": {"runs": "0/1"}, "rows": [1]})
     objects.write(made, {"summary": {"verdict": "valid"}, "rows": None})
-    (found,) = objects.every()
+    (found,) = objects.list_all()
     assert found.generation == 1
     assert found.status == {"phase": "Running", "summary": {"runs": "0/1", "verdict": "valid"}}
 
@@ -134,7 +135,7 @@ def test_the_status_that_a_killed_deletion_left_is_no_new_objects(
     objects.write(objects.create(asked(), PLACE), DONE)
     file(tmp_path, "night.json").unlink()
     assert objects.create(asked(), PLACE).status == {}
-    assert [one.status for one in objects.every()] == [{}]
+    assert [one.status for one in objects.list_all()] == [{}]
 
 
 def test_an_ended_object_stays_known_and_is_not_read_again(
@@ -143,7 +144,7 @@ def test_an_ended_object_stays_known_and_is_not_read_again(
     made = objects.create(asked(), PLACE)
     other = objects.create(asked("day"), PLACE)
     objects.write(made, DONE)
-    assert [one.name for one in objects.every(is_open=True)] == ["day"]
+    assert [one.name for one in objects.list_all(is_open=True)] == ["day"]
     fresh = reopened(tmp_path)
     assert set(fresh.current() or ()) == {made.uid, other.uid}
     read: list[str] = []
@@ -177,7 +178,7 @@ def test_an_object_is_open_while_something_is_left_to_do(
 ) -> None:
     made = objects.create(asked(**spec), PLACE)
     objects.write(made, status)
-    assert [one.name for one in objects.every(is_open=True)] == ["night"]
+    assert [one.name for one in objects.list_all(is_open=True)] == ["night"]
 
 
 def test_a_damaged_object_is_one_error_and_nothing_is_concluded(
@@ -191,7 +192,7 @@ def test_a_damaged_object_is_one_error_and_nothing_is_concluded(
     assert "night.json" in fresh.problem
     with pytest.raises(StoreError):
         fresh.find("night")
-    assert fresh.every() == [other]
+    assert fresh.list_all() == [other]
     file(tmp_path, "open/night").unlink()
     assert reopened(tmp_path).current() is None, "its runs are not known"
     file(tmp_path, "night.json").unlink()
@@ -210,9 +211,9 @@ def test_a_reindexing_marks_the_open_objects_and_names_the_damaged(
     file(tmp_path, "open/night").unlink()
     file(tmp_path, "open/day").touch()
     with pytest.raises(UsageError):
-        opening.reindex(str(tmp_path))
+        reindex(str(tmp_path))
     (tmp_path / "runs").mkdir()
-    _, _, damaged = opening.reindex(str(tmp_path))
+    _, _, damaged = reindex(str(tmp_path))
     assert list(damaged) == ["noon"]
     assert {path.name for path in file(tmp_path, "open").iterdir()} == {"night", "noon"}
 
@@ -247,7 +248,7 @@ def test_another_process_takes_an_object_over_once(objects: StoredObjects) -> No
     other = ObjectPlace(backend="kubernetes", access=PLACE.access, process=processes.describe(1))
     assert objects.place(made, other, before=PLACE) is not None
     assert objects.place(made, other, before=PLACE) is None
-    stored = objects.stored(made)
+    stored = objects.read_stored(made)
     assert stored is not None
     assert stored.place == other
     assert stored.benchmark().generation == 1
@@ -275,15 +276,15 @@ def test_what_this_machine_alone_understands_stands_beside_the_object(
     assert (private.data, private.prometheus) == ("/data/imagenet", None)
     made = objects.create(asked(checkpoints="pvc:team/a"), PLACE, private)
     assert "secret" not in file(tmp_path, "night.json").read_text()
-    stored = objects.stored(made)
+    stored = objects.read_stored(made)
     assert stored is not None
     assert (stored.private, stored.place) == (private, PLACE)
     assert PrivateOptions() == stored_object.split(SubmitRequest(benchmark="a"))[1]
 
 
 def test_a_patch_is_merged_as_the_api_server_does() -> None:
-    assert merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {
+    assert merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None}, "d": [2]}) == {
         "a": {"c": 2},
         "d": [2],
     }
-    assert merge({"a": 1}, {"a": {"b": None}}) == {"a": {}}
+    assert merge_patch({"a": 1}, {"a": {"b": None}}) == {"a": {}}

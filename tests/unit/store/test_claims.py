@@ -18,8 +18,8 @@ from k8sbench.model import times
 from k8sbench.model.errors import NotFound, StoreError, UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import Process
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.unit.presence import present

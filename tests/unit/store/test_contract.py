@@ -15,10 +15,10 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.store import artifacts, database, exchange
-from k8sbench.store.artifacts import RunFolder
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store import database, exchange, run_folder
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
+from k8sbench.store.run_folder import RunFolder
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.model.measurements import measurement
 from tests.unit.store.conftest import OpenStore
@@ -83,20 +83,20 @@ def test_a_final_run_stays_as_it_is(one_run: SqlStore) -> None:
 
 def test_a_measurement_is_kept_and_replaced(one_run: SqlStore, open_again: OpenStore) -> None:
     one_run.move("seg-1", step(Phase.SUCCEEDED))
-    assert one_run.measured("seg-1", measurement()).measurement == measurement()
+    assert one_run.save_measurement("seg-1", measurement()).measurement == measurement()
     rejected = measurement(throughput=None, verdict="rejected", reasons=(REJECTION,))
-    run = one_run.measured("seg-1", rejected)
+    run = one_run.save_measurement("seg-1", rejected)
     assert run.measurement == rejected
     assert open_again().run("seg-1") == run
 
 
 def test_a_measurement_that_is_not_a_number_is_refused_whole(one_run: SqlStore) -> None:
-    one_run.measured("seg-1", measurement())
+    one_run.save_measurement("seg-1", measurement())
     accuracy = measurement().accuracy
     assert accuracy is not None
     wrong = measurement(accuracy=msgspec.structs.replace(accuracy, best=float("nan")))
     with pytest.raises(StoreError, match=r"accuracy\.best"):
-        one_run.measured("seg-1", wrong)
+        one_run.save_measurement("seg-1", wrong)
     assert one_run.run("seg-1").measurement == measurement()
 
 
@@ -107,8 +107,8 @@ def test_an_unknown_run_is_not_found_and_the_nearest_are_named(store: SqlStore) 
         store.folder,
         store.log_files,
         lambda run_id: store.move(run_id, step(Phase.RUNNING)),
-        lambda run_id: store.measured(run_id, measurement()),
-        lambda run_id: store.keep(run_id, "manifest.yaml", ""),
+        lambda run_id: store.save_measurement(run_id, measurement()),
+        lambda run_id: store.write_artifact(run_id, "manifest.yaml", ""),
     )
     for ask in asks:
         with pytest.raises(NotFound, match="x7k2qd"):
@@ -149,7 +149,7 @@ def test_filters_are_anded(store: SqlStore) -> None:
     assert found(unfinished=True) == "abc"
     store.move("a", step(Phase.SUCCEEDED))
     assert found(unfinished=True) == "abc", "it is not measured yet"
-    store.measured("a", measurement())
+    store.save_measurement("a", measurement())
     assert found(unfinished=True) == "bc"
     assert found(limit=0) == found(set_name="none") == found(benchmark="' OR 1=1 --") == ""
 
@@ -163,8 +163,8 @@ def test_what_cannot_name_a_job_names_no_folder(store: SqlStore, run_id: str) ->
 
 
 def test_artifacts_are_kept_by_name(one_run: SqlStore) -> None:
-    one_run.keep("seg-1", "manifest.yaml", "kind: PyTorchJob  # ×\n")
-    one_run.keep("seg-1", "manifest.yaml", "kind: PaddleJob\n")
+    one_run.write_artifact("seg-1", "manifest.yaml", "kind: PyTorchJob  # ×\n")
+    one_run.write_artifact("seg-1", "manifest.yaml", "kind: PaddleJob\n")
     folder = one_run.folder("seg-1")
     assert (folder / "manifest.yaml").read_text() == "kind: PaddleJob\n"
     assert {path.name for path in folder.iterdir()} == {"run.json", "events.jsonl", "manifest.yaml"}
@@ -185,7 +185,7 @@ def test_a_run_that_goes_on_is_as_its_folder_says(one_run: SqlStore) -> None:
     assert one_run.run("seg-1").phase is Phase.SUCCEEDED
     (run,) = one_run.runs(RunFilter(unfinished=True))
     assert run.phase is Phase.SUCCEEDED
-    assert one_run.measured("seg-1", measurement()).phase is Phase.SUCCEEDED
+    assert one_run.save_measurement("seg-1", measurement()).phase is Phase.SUCCEEDED
     assert differences(one_run) == []
 
 
@@ -220,7 +220,7 @@ def test_any_plan_and_measurement_come_back(store: SqlStore, open_again: OpenSto
     odd = plan(command=(ODD, ""), env={ODD: ODD}, options=options, notes=(ODD,), timeout_s=1e300)
     assert store.record(odd, at=NOW, process=None).plan == odd
     measured = measurement(files=(ODD,), final_loss=-0.1, environment={ODD: None, "x": ODD})
-    store.measured("seg-1", measured)
+    store.save_measurement("seg-1", measured)
     run = open_again().run("seg-1")
     assert (run.plan, run.measurement) == (odd, measured)
     assert RunFolder(store.folder("seg-1")).run() == run
@@ -254,7 +254,7 @@ TRAINS = {"mode": "train", "checkpoints": "path:/kept"}
 def test_a_training_is_reopened_without_its_figures(store: SqlStore, open_again: OpenStore) -> None:
     store.record(plan(training=TRAINING, **TRAINS), at=NOW, process=None)
     store.move("seg-1", step(Phase.SUCCEEDED))
-    store.measured("seg-1", measurement())
+    store.save_measurement("seg-1", measurement())
     longer = plan(training=msgspec.structs.replace(TRAINING, length=20), **TRAINS)
     run = store.reopen(longer, at=NOW + 2, process=PROCESS, location=None)
     assert (run.phase, run.attempt, run.measurement, run.process) == (
@@ -292,9 +292,9 @@ def test_a_wish_is_seen_until_it_is_fulfilled(one_run: SqlStore, open_again: Ope
     one_run.wish("seg-1", DELETE)
     assert other.run("seg-1").wishes == (CANCEL, DELETE)
     assert json.loads((one_run.folder("seg-1") / "wishes.json").read_text())["wishes"]
-    other.fulfilled("seg-1", "cancel")
-    assert one_run.fulfilled("seg-1", "cancel").wishes == (DELETE,)
-    assert one_run.fulfilled("seg-1", "delete").wishes == ()
+    other.remove_wish("seg-1", "cancel")
+    assert one_run.remove_wish("seg-1", "cancel").wishes == (DELETE,)
+    assert one_run.remove_wish("seg-1", "delete").wishes == ()
     assert not (one_run.folder("seg-1") / "wishes.json").exists()
 
 
@@ -311,10 +311,10 @@ def test_a_run_that_is_final_is_not_to_be_cancelled_any_more(one_run: SqlStore) 
     assert one_run.move("seg-1", step(Phase.SUCCEEDED)).wishes == (DELETE,)
     assert one_run.run("seg-1").wishes == (DELETE,)
     assert one_run.wish("seg-1", CANCEL).wishes == (DELETE,)
-    one_run.measured("seg-1", measurement())
+    one_run.save_measurement("seg-1", measurement())
     for wanted in (RunFilter(unfinished=True), RunFilter(wished=True)):
         assert [run.run_id for run in one_run.runs(wanted)] == ["seg-1"]
-    one_run.fulfilled("seg-1", "delete")
+    one_run.remove_wish("seg-1", "delete")
     assert one_run.runs(RunFilter(unfinished=True)) == []
 
 
@@ -356,7 +356,7 @@ def new_run(at: float = NOW) -> Run:
         plan=plan(),
         created_at=at,
         process=PROCESS,
-        history=(artifacts.created(at),),
+        history=(run_folder.first_transition(at),),
         artifacts=None,
     )
 
@@ -383,7 +383,7 @@ def test_a_run_of_a_newer_version_is_refused_and_left_alone(
     one_run: SqlStore, name: str, changed: str
 ) -> None:
     one_run.move("seg-1", step(Phase.SUCCEEDED, NOW + 2))
-    one_run.measured("seg-1", measurement())
+    one_run.save_measurement("seg-1", measurement())
     one_run.wish("seg-1", Wish(kind="delete", at=NOW, cause="It is over."))
     path = one_run.folder("seg-1") / name
     text = path.read_text().replace('"schema": 2,', f'"schema": 99,{changed}', 1)
@@ -392,7 +392,7 @@ def test_a_run_of_a_newer_version_is_refused_and_left_alone(
         one_run.run("seg-1")
     assert "Upgrade k8sbench" in str(refused.value)
     with pytest.raises(StoreError, match="schema 99"):
-        one_run.measured("seg-1", measurement())
+        one_run.save_measurement("seg-1", measurement())
     assert '"schema": 99' in path.read_text()
 
 
@@ -446,9 +446,9 @@ def test_a_level_replaces_the_one_that_was_accepted_of_its_case(
         for case in ("1x8", "2x8")
     )
     later = msgspec.structs.replace(first, set_name="b", began=NOW + 1)
-    store.accept([first, other])
-    store.accept([later])
-    assert sorted(open_again().accepted(), key=lambda level: level.case) == [later, other]
+    store.accept_levels([first, other])
+    store.accept_levels([later])
+    assert sorted(open_again().accepted_levels(), key=lambda level: level.case) == [later, other]
 
 
 # -- baselines ------------------------------------------------------------------------------------
@@ -458,7 +458,7 @@ def made(store: SqlStore, name: str = "release", run_id: str = "seg-1") -> Basel
     """A baseline of a run of the store."""
     store.record(plan(run_id, set_name=run_id), at=NOW, process=None)
     store.move(run_id, step(Phase.SUCCEEDED))
-    run = store.measured(run_id, measurement())
+    run = store.save_measurement(run_id, measurement())
     return Baseline(name=name, saved_at=NOW, of=(run_id,), runs=(kept_run(run),))
 
 
@@ -496,7 +496,7 @@ def test_baselines_need_neither_the_database_nor_the_runs(root: Path) -> None:
     with open_store(str(root)) as store:
         saved = made(store)
         store.save_baseline(saved)
-        exchange.remove(store, "seg-1")
+        exchange.remove_run(store, "seg-1")
         assert store.ids() == []
     for path in root.glob(f"{database.DATABASE}*"):
         path.unlink()

@@ -21,8 +21,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.run import Run, Wish
 from k8sbench.store import database, disk, exchange, index
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children
 from tests.unit.imports import foreign
@@ -38,7 +38,7 @@ IDS = ["seg-1", "seg-2"]
 
 def exported(store: SqlStore) -> bytes:
     out = io.BytesIO()
-    exchange.export(store, store.ids(), out)
+    exchange.export_runs(store, store.ids(), out)
     return out.getvalue()
 
 
@@ -105,7 +105,7 @@ def test_another_run_of_that_name_is_named_and_left_alone(store: SqlStore, data:
 
 def test_a_run_with_other_figures_is_another_run(store: SqlStore, data: bytes) -> None:
     imported(store, data)
-    store.measured("seg-1", measurement(final_loss=7.0))
+    store.save_measurement("seg-1", measurement(final_loss=7.0))
     before = everything(store)
     with pytest.raises(UsageError, match="another run seg-1"):
         imported(store, data)
@@ -115,7 +115,7 @@ def test_a_run_with_other_figures_is_another_run(store: SqlStore, data: bytes) -
 def test_a_run_keeps_its_repeat_number_where_another_has_it(store: SqlStore, data: bytes) -> None:
     fill(store, "mine")
     imported(store, data)
-    store.measured("seg-1", measurement(final_loss=7.0))
+    store.save_measurement("seg-1", measurement(final_loss=7.0))
     repeats = {run.run_id: run.plan.repeat for run in store.runs(RunFilter())}
     assert repeats == {"mine": 1, "seg-1": 1, "seg-2": 2}
     assert reindexed(store) == (3, {})
@@ -277,7 +277,7 @@ def test_memory_is_bounded(sqlite_store: SqlStore, other: SqlStore, tmp_path: Pa
     file = tmp_path / "x.tar.gz"
     tracemalloc.start()
     with file.open("wb") as out:
-        exchange.export(other, other.ids(), out)
+        exchange.export_runs(other, other.ids(), out)
     with file.open("rb") as read:
         assert exchange.import_runs(sqlite_store, read, "x")[0] == IDS
     with pytest.raises(InputError):
@@ -344,7 +344,7 @@ def names(store: SqlStore, run_id: str = "seg-1") -> set[str]:
 
 
 def test_a_run_is_removed_with_its_row_and_its_folder(filled: SqlStore) -> None:
-    exchange.remove(filled, "seg-2")
+    exchange.remove_run(filled, "seg-2")
     assert filled.ids() == ["seg-1", "seg-3"]
     assert sorted(path.name for path in (filled.root / "runs").iterdir()) == ["seg-1", "seg-3"]
     assert not (filled.root / "removed").exists()
@@ -370,7 +370,7 @@ def test_a_removal_that_is_killed_has_happened_or_not_and_can_be_made_again(
     reindexed(store)
     assert store.ids() == left
     for run_id in left:
-        exchange.remove(store, run_id)
+        exchange.remove_run(store, run_id)
     assert store.ids() == []
     assert not (store.root / "removed").exists()
 
@@ -385,7 +385,7 @@ def test_logs_and_series_of_old_runs_go_and_measurements_stay(filled: SqlStore) 
     assert filled.runs(RunFilter()) == before
     assert names(filled) == whole - {"logs/master-0.log", "gpu/nvml.jsonl"} | {"pruned.json"}
     assert names(filled, "seg-3") == whole
-    said = present(exchange.pruned(filled.folder("seg-1")))
+    said = present(exchange.read_pruned(filled.folder("seg-1")))
     assert (said.rule, said.at, said.files) == ("--keep-logs-for 90d", connections.now(), 2)
     assert differences(filled) == []
     assert stores.prune(filled, 90 * DAY) == ({}, {}), "what is done is done"
@@ -395,10 +395,10 @@ def test_logs_of_observed_jobs_have_a_time_of_their_own(filled: SqlStore) -> Non
     job = ObservedJob(
         kind="Job", namespace="team-a", name="llama", replicas=("pod-0",), container="node"
     )
-    filled.planned("seg-1", plan(backend="observed", observed=job))
+    filled.save_plan("seg-1", plan(backend="observed", observed=job))
     done, _ = stores.prune(filled, DAY, option="--observe-keep-logs-for", observed=True)
     assert list(done) == ["seg-1"]
-    said = present(exchange.pruned(filled.folder("seg-1")))
+    said = present(exchange.read_pruned(filled.folder("seg-1")))
     assert said.rule == "--observe-keep-logs-for 1d"
     assert filled.run("seg-1").measurement is not None
 
@@ -407,13 +407,13 @@ def test_a_full_disk_is_pruned_too(filled: SqlStore, monkeypatch: pytest.MonkeyP
     real = disk.write_whole
 
     def write(path: Path, data: bytes) -> None:
-        if exchange.printed(path.parent):
+        if exchange.find_printed_files(path.parent):
             raise StoreError("The disk is full.")
         real(path, data)
 
     monkeypatch.setattr(disk, "write_whole", write)
     assert list(stores.prune(filled, 90 * DAY)[0]) == ["seg-1", "seg-2"]
-    assert present(exchange.pruned(filled.folder("seg-1"))).files == 2
+    assert present(exchange.read_pruned(filled.folder("seg-1"))).files == 2
 
 
 def test_logs_that_are_still_needed_are_kept(filled: SqlStore) -> None:
@@ -434,11 +434,11 @@ def test_a_prune_that_is_killed_is_ended_by_the_next(sqlite_store: SqlStore) -> 
     fill(store, "seg-1")
     archive(store, "hello", replica="worker-0")
     children.killed_at("os.remove", "worker", programs.prune, store.root, "seg-1")
-    assert exchange.printed(store.folder("seg-1")) != []
-    exchange.prune(store, "seg-1", at=2.0, rule="second")
+    assert exchange.find_printed_files(store.folder("seg-1")) != []
+    exchange.prune_run(store, "seg-1", at=2.0, rule="second")
     assert names(store) == KEPT | {"pruned.json"}
     assert not (store.folder("seg-1") / "logs").exists()
-    said = present(exchange.pruned(store.folder("seg-1")))
+    said = present(exchange.read_pruned(store.folder("seg-1")))
     assert (said.rule, said.files) == ("first", 3)
 
 
@@ -451,8 +451,8 @@ def test_logs_that_are_gone_have_a_record_whenever_the_process_is_killed(
     fill(sqlite_store, "seg-1")
     folder = sqlite_store.folder("seg-1")
     children.killed_at(event, part, programs.prune, sqlite_store.root, "seg-1")
-    record = exchange.pruned(folder)
-    assert len(exchange.printed(folder)) == 2 if record is None else record.files == 2
+    record = exchange.read_pruned(folder)
+    assert len(exchange.find_printed_files(folder)) == 2 if record is None else record.files == 2
 
 
 # -- private files --------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
 from k8sbench.store import exchange, group_index
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.report.factory import START, measurement, repeats
 from tests.unit.store.examples import step
@@ -79,7 +79,7 @@ def test_a_change_makes_the_groups_of_its_set_anew_and_no_others(store: SqlStore
     before = medians(store)
     first, *_ = changed = store.runs(RunFilter(set_name="night-1"))
     damage(store, [run for run in store.runs(RunFilter()) if run not in changed])
-    store.measured(first.run_id, measurement(105.0, first.plan))
+    store.save_measurement(first.run_id, measurement(105.0, first.plan))
     after = medians(store)
     assert after.pop("night-1") != before.pop("night-1")
     assert after == before
@@ -89,7 +89,7 @@ def test_a_change_makes_the_groups_of_its_set_anew_and_no_others(store: SqlStore
 def test_a_removed_set_has_no_group(store: SqlStore) -> None:
     medians(store)
     for run in store.runs(RunFilter(set_name="night-1")):
-        exchange.remove(store, run.run_id)
+        exchange.remove_run(store, run.run_id)
     assert medians(store).keys() == {"night-0", "night-2"}
 
 
@@ -99,7 +99,7 @@ def test_a_log_counts_once_in_the_whole_store(root: Path, store: SqlStore) -> No
     assert medians(store)["night-7"] == 100.0
     put(root, second)
     assert medians(store)["night-8"] is None
-    exchange.remove(store, first[0].run_id)
+    exchange.remove_run(store, first[0].run_id)
     assert medians(store)["night-8"] == 100.0
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_is_measured_anew_frees_the_log_that_it_had(root: Path, store
     first, second = (night(n, 100.0, measured={"log_digest": "same"}) for n in (7, 8))
     put(root, [*first, *second])
     assert medians(store)["night-8"] is None
-    store.measured(first[0].run_id, measurement(100.0, first[0].plan, log_digest="another"))
+    store.save_measurement(first[0].run_id, measurement(100.0, first[0].plan, log_digest="another"))
     assert medians(store)["night-8"] == 100.0
 
 
@@ -151,9 +151,9 @@ def test_groups_of_a_set_that_changed_meanwhile_are_not_kept(store: SqlStore) ->
     medians(store)
     index = store.group_index
     (run, *_) = store.runs(RunFilter(set_name="night-1"))
-    store.measured(run.run_id, measurement(60.0, run.plan))
+    store.save_measurement(run.run_id, measurement(60.0, run.plan))
     versions = index.changed_sets()
-    store.measured(run.run_id, measurement(50.0, run.plan))
+    store.save_measurement(run.run_id, measurement(50.0, run.plan))
     assert index.put({name: [] for name in versions}, versions) == []
     assert index.changed_sets().keys() == {"night-1"}
 
@@ -163,7 +163,7 @@ def test_an_answer_survives_a_change_while_it_is_made(root: Path, store: SqlStor
     put(root, night(3, 100.0, measured={"gpu_model": "NVIDIA A100-SXM4-40GB"}))
     other = StoredGroups(store, print)
     for run in store.runs(RunFilter(set_name="night-1")):
-        exchange.remove(store, run.run_id)
+        exchange.remove_run(store, run.run_id)
     medians(store)
     assert {group.key.set_name for group in groups.groups(groups.rows)} == {"night-0", "night-2"}
     assert len(other.groups(other.rows)) == 3
@@ -295,7 +295,7 @@ def test_a_set_that_goes_on_is_judged_when_its_runs_have_ended(root: Path, store
     )
     put(root, [ended, going_on])
     assert judgements(store)["night-9"] == UNJUDGED
-    exchange.remove(store, going_on.run_id)
+    exchange.remove_run(store, going_on.run_id)
     mark = judgements(store)["night-9"].mark
     assert mark is not None
     assert mark.kind == "unconfirmed"
@@ -313,7 +313,7 @@ def test_an_accepted_level_is_open_no_more(root: Path, store: SqlStore) -> None:
         began=newest.began,
         accepted_at=START,
     )
-    store.accept([accepted])
+    store.accept_levels([accepted])
     assert [one.open for one in judgements(store).values()] == [None] * 12
     put(root, night(12, 95.0, 95.1))
     assert judgements(store)["night-12"].open is None

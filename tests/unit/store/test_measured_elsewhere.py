@@ -9,7 +9,7 @@ import pytest
 from k8sbench.model import rules
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Wish
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
 from tests.unit.command_line import Cli
 from tests.unit.model.measurements import measurement
 from tests.unit.store.examples import NOW, PROCESS, plan, step
@@ -25,7 +25,7 @@ def root(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Pat
         for number, run_id in enumerate(("ours", "theirs"), start=1):
             store.record(plan(run_id, repeat=number), at=NOW + number, process=PROCESS)
             store.move(run_id, step(Phase.SUCCEEDED, NOW + 10))
-        store.measured("ours", measurement())
+        store.save_measurement("ours", measurement())
     return tmp_path / "store"
 
 

@@ -13,10 +13,10 @@ from k8sbench.app import stores
 from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run, Wish
-from k8sbench.store import database, following, opening
-from k8sbench.store.artifacts import RUNS
-from k8sbench.store.opening import open_store
-from k8sbench.store.port import RunFilter
+from k8sbench.store import database, indexing
+from k8sbench.store.interface import RunFilter
+from k8sbench.store.open_store import open_store, reindex
+from k8sbench.store.run_folder import RUNS
 from k8sbench.store.sql_store import SqlStore
 from tests.harness import children, old_store
 from tests.harness.cluster.limits import shorten
@@ -37,9 +37,11 @@ def fill(store: SqlStore) -> list[Run]:
     for run_id in ("seg-1", "seg-2", "seg-3"):
         store.move(run_id, step(Phase.RUNNING))
     store.move("seg-1", step(Phase.SUCCEEDED, NOW + 20))
-    store.measured("seg-1", measurement())
+    store.save_measurement("seg-1", measurement())
     store.move("seg-2", step(Phase.FAILED, NOW + 30))
-    store.measured("seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,)))
+    store.save_measurement(
+        "seg-2", measurement(throughput=None, verdict="rejected", reasons=(REJECTION,))
+    )
     store.wish("pod-1", CANCEL)
     archive(store, "hello")
     return store.runs(RunFilter())
@@ -137,7 +139,7 @@ def test_whoever_opens_a_store_is_told_how_far_its_index_is(
     root: Path, filled: list[Run], monkeypatch: pytest.MonkeyPatch, is_missing: bool
 ) -> None:
     """Also if the index is there, and somebody has copied folders into the store."""
-    monkeypatch.setattr(following, "SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr(indexing, "SHOWN_SECONDS", 0.0)
     told: list[str] = []
     if is_missing:
         (root / database.DATABASE).unlink()
@@ -280,7 +282,7 @@ def test_a_database_of_something_else_is_left_alone(root: Path) -> None:
         db.execute("CREATE TABLE runs (id INTEGER)")
         db.commit()
     (root / "runs").mkdir()
-    for use in (open_store, opening.reindex):
+    for use in (open_store, reindex):
         with pytest.raises(StoreError, match="something else"):
             use(str(root))
 

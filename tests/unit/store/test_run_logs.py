@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.replica_logs import LogLine, LogMark
-from k8sbench.store import artifacts
-from k8sbench.store.artifacts import LogTails, LogWriter
-from k8sbench.store.lines import Resume, StampedLine, digest
+from k8sbench.store import log_archive
+from k8sbench.store.log_archive import LogTails, LogWriter
 from k8sbench.store.sql_store import SqlStore
+from k8sbench.store.stamped_lines import NewLineFilter, StampedLine, digest
 from tests.unit.store.examples import NOW, PROCESS, archive, plan
 
 
@@ -45,7 +45,7 @@ def test_a_stamped_line_is_parted_again(at: float, text: str) -> None:
         raw = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return  # a half character that no log can hold
-    read, line = artifacts.split_stamp(artifacts.stamp(at) + b" " + raw)
+    read, line = log_archive.split_stamp(log_archive.format_stamp(at) + b" " + raw)
     assert line == raw
     assert read == pytest.approx(at, abs=1e-6)
 
@@ -54,7 +54,7 @@ def test_a_stamped_line_is_parted_again(at: float, text: str) -> None:
     "line", [b"", b"text", b"2026-11-20T08:15:30Z text", b"2026-99-20T08:15:30.123456Z text"]
 )
 def test_a_line_without_a_stamp_has_no_time(line: bytes) -> None:
-    assert artifacts.split_stamp(line) == (None, line)
+    assert log_archive.split_stamp(line) == (None, line)
 
 
 def test_a_tail_reads_what_has_come_and_keeps_half_a_line(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.seek(1 << 30)
         file.write(b"\n")
-        file.writelines(artifacts.stamp(float(number)) + b" a\n" for number in range(100))
-    assert artifacts.log_mark(path) == mark(99.0, 1, *"a" * 64)
+        file.writelines(log_archive.format_stamp(float(number)) + b" a\n" for number in range(100))
+    assert log_archive.find_log_mark(path) == mark(99.0, 1, *"a" * 64)
 
 
 @given(
@@ -136,7 +136,7 @@ def test_of_a_large_file_the_end_is_read(tmp_path: Path) -> None:
     texts=st.sampled_from([".", "ab\udcff", "0123456789"]),
 )
 def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts: str) -> None:
-    at, resume = round(NOW) * 1_000_000, Resume(None)
+    at, resume = round(NOW) * 1_000_000, NewLineFilter(None)
     with tempfile.TemporaryDirectory() as folder:
         writer = LogWriter(Path(folder))
         for number, step in enumerate(steps):
@@ -144,7 +144,7 @@ def test_the_archive_tells_the_mark_that_the_stream_had(steps: list[int], texts:
             text = texts[number % len(texts)]
             resume.feed([StampedLine(at, text)])
             writer.write(LogLine(replica="master-0", at=at / 1_000_000, text=text))
-        found = artifacts.log_mark(Path(folder, "logs", "master-0.log"))
+        found = log_archive.find_log_mark(Path(folder, "logs", "master-0.log"))
     assert found == resume.mark
 
 

@@ -22,9 +22,9 @@ from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
 from k8sbench.operator.http import Artifact
 from k8sbench.report.document import BaselineInfo, ListedRun, RunStatus
-from k8sbench.store.artifacts import RunRecord, Wishes
 from k8sbench.store.exchange import ImportRecord, Pruned
-from k8sbench.store.opening import open_store
+from k8sbench.store.open_store import open_store
+from k8sbench.store.run_folder import RunRecord, Wishes
 from tests import packaged, struct_docs
 from tests.tiers import ROOT
 from tests.unit import goldens
@@ -182,9 +182,9 @@ def test_real_documents_keep_to_the_schema(
             store.record(plan(f"seg-{number}", repeat=number), at=1e9 + number, process=PROCESS)
         store.move("seg-1", step(Phase.RUNNING))
         store.move("seg-1", step(Phase.SUCCEEDED))
-        store.measured("seg-1", measurement())
+        store.save_measurement("seg-1", measurement())
         store.move("seg-2", step(Phase.SUCCEEDED))
-        store.measured(
+        store.save_measurement(
             "seg-2",
             measurement(
                 throughput=None,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from k8sbench.store import artifacts
+from k8sbench.store import log_archive
 
 
 def line(number: int) -> str:
-    return f"{artifacts.stamp(float(number)).decode()} step {number}\n"
+    return f"{log_archive.format_stamp(float(number)).decode()} step {number}\n"
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_long_log_keeps_whole_lines_of_both_ends(log: Path) -> None:
-    cut = artifacts.shorten(log, 10_000)
+    cut = log_archive.shorten_log(log, 10_000)
     lines = log.read_text().splitlines(keepends=True)
     assert log.stat().st_size <= 10_000
     assert (lines[0], lines[-1]) == (line(1000), line(1999))
@@ -33,5 +33,5 @@ def test_a_long_log_keeps_whole_lines_of_both_ends(log: Path) -> None:
 
 def test_a_short_log_stays(log: Path) -> None:
     size = log.stat().st_size
-    assert artifacts.shorten(log, size) is None
+    assert log_archive.shorten_log(log, size) is None
     assert log.stat().st_size == size

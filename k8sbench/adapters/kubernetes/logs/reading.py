@@ -23,7 +23,7 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.model.replica_logs import LogLine, LogMark, log_name
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.lines import LogText, Resume, StampedLine
+from k8sbench.store.stamped_lines import NewLineFilter, PodLogSplitter, StampedLine
 
 SILENT_SECONDS, SLOW_SECONDS = 300.0, 30.0
 """Read timeouts of a stream and of a fetch; retries lose nothing."""
@@ -214,13 +214,13 @@ class LogReader:
             turn = log.turn
         return self._request(log, resume, near=not resume.found, followed_in=turn)
 
-    def _resume(self, log: Log, *, near: bool = False) -> Resume:
-        return Resume(log.mark, anew=log.is_new, now=int(time.time() * 1_000_000), near=near)
+    def _resume(self, log: Log, *, near: bool = False) -> NewLineFilter:
+        return NewLineFilter(log.mark, anew=log.is_new, now=int(time.time() * 1_000_000), near=near)
 
     def _request(
         self,
         log: Log,
-        resume: Resume,
+        resume: NewLineFilter,
         *,
         near: bool = False,
         previous: bool = False,
@@ -228,7 +228,7 @@ class LogReader:
     ) -> End:
         """Request a log once: its last lines if ``near``, endlessly if followed."""
         turn = followed_in
-        text = LogText()
+        text = PodLogSplitter()
         container = log.uid, log.restarts - previous
         follow = turn is not None
         try:
@@ -335,7 +335,7 @@ class LogReader:
     def _take(
         self,
         log: Log,
-        resume: Resume,
+        resume: NewLineFilter,
         lines: list[StampedLine],
         container: tuple[str, int],
         *,

@@ -6,7 +6,7 @@ Logs are followed from their start: the operator deletes pods, and their logs wi
 ``backoffLimit`` or ``activeDeadlineSeconds`` strikes, and once the kubelet has rotated a log the
 API serves its newest file alone. At most ``limit`` are followed at once, and some of these only of
 rank 0, which the measurement needs. All others are fetched when they end. A stream
-that broke is resumed where it ended (:mod:`~k8sbench.store.lines`).
+that broke is resumed where it ended (:mod:`~k8sbench.store.stamped_lines`).
 
 That a stream ends without an error says little: the API server ends it so when the container has
 ended, but also when the node's kubelet goes away. Nothing else says how many lines there are, so

@@ -17,7 +17,7 @@ from k8sbench.model.kube import RUN_LABEL, labels_of
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.store.lines import LogText, Resume
+from k8sbench.store.stamped_lines import NewLineFilter, PodLogSplitter
 
 
 def look(api: Api, run: Run) -> Sequence[JobEvent]:
@@ -48,8 +48,8 @@ def printed(api: Api, run: Run) -> Iterator[LogLine]:
         for one in replicas:
             if one.pod is None or not one.started:
                 continue
-            text = LogText()
-            resume = Resume(None, now=int(time.time() * 1_000_000))
+            text = PodLogSplitter()
+            resume = NewLineFilter(None, now=int(time.time() * 1_000_000))
             path = kinds.path("Pod", namespace, one.pod_name, "log")
             query = {"container": one.container, "timestamps": "true"}
             log = api.stream(path, query, silence_s=reading.SILENT_SECONDS)

@@ -1,4 +1,4 @@
-"""The port for runs that are kept: their plans, records, logs, measurements and baselines."""
+"""Interfaces of a store: runs with plans, histories, logs and measurements; claims; baselines."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ class Store(Protocol):
     ) -> Run:
         """Add a transition; a run that is final already stays as it is.
 
-        With a final one the wish to cancel the run is moot. The wish ``owes`` is recorded with the
-        transition, or before it, unless there is one of its kind. ``image`` is the digest of the
-        image that the run's replicas really ran; None: not known.
+        A final transition removes the wish to cancel the run. The wish ``owes`` is recorded with
+        the transition, or before it, unless there is one of its kind. ``image`` is the digest of
+        the image that the run's replicas really ran; None: not known.
         """
 
     def wish(self, run_id: str, wish: Wish) -> Run:
@@ -131,7 +131,7 @@ class Store(Protocol):
         nothing is recorded.
         """
 
-    def fulfilled(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
+    def remove_wish(self, run_id: str, kind: Literal["cancel", "delete"]) -> Run:
         """Remove a wish that was fulfilled or refused, if there is one."""
 
     def reopen(
@@ -145,13 +145,13 @@ class Store(Protocol):
         case.
         """
 
-    def measured(self, run_id: str, measurement: Measurement) -> Run:
+    def save_measurement(self, run_id: str, measurement: Measurement) -> Run:
         """Keep the run's measurement, replacing an earlier one."""
 
     def run(self, run_id: str) -> Run:
         """The run, or :class:`~k8sbench.model.errors.NotFound` with the nearest ids."""
 
-    def runs(self, wanted: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
+    def runs(self, run_filter: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
         """The runs that match, oldest first.
 
         Those in ``known`` are not read again: two copies of thousands would not fit in memory.
@@ -169,10 +169,10 @@ class Store(Protocol):
     def folder(self, run_id: str) -> Path:
         """The run's folder of artifacts; exists once the run is recorded."""
 
-    def keep(self, run_id: str, name: str, text: str) -> None:
+    def write_artifact(self, run_id: str, name: str, text: str) -> None:
         """Write one artifact (``manifest.yaml``) whole, or not at all."""
 
-    def kept(self, run_id: str, name: str) -> bytes | None:
+    def read_artifact(self, run_id: str, name: str) -> bytes | None:
         """Read one artifact; None where the run has none of the name."""
 
     def archive(self, run_id: str) -> LogArchive:

@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.series import AcceptedLevel
-from k8sbench.store import artifacts, disk
+from k8sbench.store import disk, json_files
 
 FILE = "accepted-levels.json"
 
@@ -26,11 +26,11 @@ def read(root: Path) -> tuple[AcceptedLevel, ...]:
     if content is None:
         return ()
     action = f"Remove {path}, and accept the levels again."
-    return artifacts.decoded(content, _Document, f"{path}", action).levels
+    return json_files.decode_json(content, _Document, f"{path}", action).levels
 
 
 def add(root: Path, levels: Iterable[AcceptedLevel]) -> None:
     """Add levels; each replaces the earlier one of its case."""
     by_line = {level.line: level for level in (*read(root), *levels)}
-    made = _Document(levels=tuple(by_line.values()))
-    disk.write_whole(root / FILE, artifacts.as_file(made))
+    document = _Document(levels=tuple(by_line.values()))
+    disk.write_whole(root / FILE, json_files.encode_file(document))

@@ -1,4 +1,4 @@
-"""The port for the groups of a store's runs, as they were last judged."""
+"""Interfaces of the groups of a store's runs, as they were last judged."""
 
 from __future__ import annotations
 
@@ -8,43 +8,45 @@ from typing import Protocol
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
 from k8sbench.model.series import AcceptedLevel, Judged, Mark, SeriesState, Snapshot
-from k8sbench.store.port import RunFilter, Store
+from k8sbench.store.interface import RunFilter, Store
 
 
 class GroupIndex(Protocol):
-    """The groups of a store, made of its runs once and kept beside them."""
+    """The groups of a store's runs, kept beside them."""
 
     @property
     def is_read_only(self) -> bool:
         """True if nothing can be kept."""
 
     def changed_sets(self) -> dict[str, int]:
-        """Return the sets whose groups are to be made anew, with the versions of the changes."""
+        """Return the sets whose groups are outdated, with the versions of their changes."""
 
     def open_sets(self) -> set[str]:
-        """Return the sets with a run that goes on."""
+        """Return the sets with an open run."""
 
-    def put(self, made: Mapping[str, Sequence[Group]], versions: Mapping[str, int]) -> list[str]:
-        """Keep the groups of some sets, less those that have changed since their versions.
+    def put(
+        self, groups_by_set: Mapping[str, Sequence[Group]], versions: Mapping[str, int]
+    ) -> list[str]:
+        """Keep the groups of some sets, without sets that have changed since ``versions``.
 
         Returns the names of the sets whose groups are kept. Raises
         :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
         """
 
-    def made_by_this_version(self) -> None:
-        """Record that all groups are made by this version of k8sbench."""
+    def note_version(self) -> None:
+        """Record that this version of k8sbench computed all groups."""
 
     def rows(self) -> list[GroupRow]:
         """Return the rows of all groups, oldest first."""
 
-    def judged(self, ids: Collection[str]) -> dict[str, Judged]:
-        """Return what the series of their cases say of groups, by id; absent if nothing."""
+    def read_judged(self, ids: Collection[str]) -> dict[str, Judged]:
+        """Return the judgements of groups by their series, by id; absent without one."""
 
     def series_state(self) -> SeriesState:
-        """Return how far the series of the cases are judged."""
+        """Return the progress of judging the series."""
 
     def snapshot(self) -> Snapshot:
-        """Return the series of the cases before the newest night that was judged."""
+        """Return the series before the newest night that was judged."""
 
     def put_judged(
         self,
@@ -53,7 +55,7 @@ class GroupIndex(Protocol):
         judged: Mapping[str, Judged],
         revised: Mapping[str, Mark | None],
     ) -> bool:
-        """Keep what the series say of groups, by id, and the changed marks of other ones.
+        """Keep judgements of groups, by id, and the changed marks of other groups.
 
         ``version`` is that of the groups that were judged. Returns False, and keeps nothing, if
         groups have changed since. Raises :class:`~k8sbench.model.errors.StoreError` where the store
@@ -79,8 +81,8 @@ class GroupIndex(Protocol):
 class ServedGroups(Protocol):
     """The groups of an operator's store.
 
-    All but the attributes is asked for when it is needed, and raises
-    :class:`~k8sbench.model.errors.OperatorLost` where the operator does not answer.
+    Methods send a request each, and raise :class:`~k8sbench.model.errors.OperatorLost` if the
+    operator does not answer.
     """
 
     @property
@@ -97,7 +99,7 @@ class ServedGroups(Protocol):
     def runs_of(self, set_name: str) -> Sequence[Run]:
         """Return the runs of a set, oldest first."""
 
-    def newest_runs(self, wanted: RunFilter) -> Sequence[Run]:
+    def newest_runs(self, run_filter: RunFilter) -> Sequence[Run]:
         """Return the newest runs that match, oldest first."""
 
 
@@ -108,8 +110,8 @@ class GroupedStore(Store, Protocol):
     def group_index(self) -> GroupIndex:
         """The groups of the store."""
 
-    def accepted(self) -> Sequence[AcceptedLevel]:
+    def accepted_levels(self) -> Sequence[AcceptedLevel]:
         """Return the accepted levels, one for each case."""
 
-    def readable(self, run_id: str) -> Run | None:
+    def read_run(self, run_id: str) -> Run | None:
         """Read a run; None if it was just removed, or is damaged."""

@@ -1,6 +1,6 @@
-"""Lines of a replica's output: split, stamped, and resumed.
+"""Lines of a replica's output: split into lines, with their time stamps, and resumed.
 
-They are complete, bounded and always text.
+Lines are complete, of bounded length, and always text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def digest(text: str) -> bytes:
 
 
 class LineSplitter:
-    """Splits what a program writes, whatever the pieces in which it arrives.
+    """Splits the output of a program into lines, whatever the pieces in which it arrives.
 
     ``\\n`` ends a line. Within it ``\\r`` ends a state of a progress bar, which the next one would
     overwrite on a terminal: each state that holds anything is a line of its own, and a ``\\r``
@@ -43,12 +43,12 @@ class LineSplitter:
         self._errors = errors
         self._rest = b""
         self._cut = 0
-        """Bytes that were dropped of what is in ``_rest``, being beyond the limit."""
+        """Bytes of the unfinished line that were dropped beyond the limit."""
         self._has_states = False
         """True if the unfinished line has yielded states already."""
 
     def feed(self, data: bytes) -> list[str]:
-        """Take what has arrived; returns the lines that it completes."""
+        """Take data that has arrived; return the lines that it completes."""
         lines: list[str] = []
         *whole, last = (self._rest + data).split(b"\n")
         for line in whole:
@@ -64,9 +64,9 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[str]:
-        """Return what is left without a line end, if anything is."""
-        rest, self._rest = self._rest, b""
-        return self._states([rest])
+        """Return the unfinished line, if any."""
+        unfinished, self._rest = self._rest, b""
+        return self._states([unfinished])
 
     def _states(self, states: list[bytes]) -> list[str]:
         return [self._text(state) for state in states if state]
@@ -114,11 +114,10 @@ class StampedLine(NamedTuple):
     """Bytes that are no UTF-8 are kept as lone surrogates (``surrogateescape``)."""
 
 
-class LogText:
-    """Splits what is served of one log, whatever the pieces in which it arrives.
+class PodLogSplitter:
+    """Splits a pod's log as the kubelet serves it into stamped lines.
 
-    Lines are those of :class:`LineSplitter`: bounded, and each state of a
-    progress bar is one.
+    The text after a stamp is split as by :class:`LineSplitter`.
     """
 
     def __init__(self) -> None:
@@ -130,52 +129,54 @@ class LogText:
         self._body = LineSplitter(errors=_ERRORS_MODE)
 
     def feed(self, data: bytes) -> list[StampedLine]:
-        """Take what has arrived; returns the lines that it completes."""
-        found: list[StampedLine] = []
+        """Take data that has arrived; return the lines that it completes."""
+        lines: list[StampedLine] = []
         *whole, last = data.split(b"\n")
         for piece in whole:
-            self._take(piece, found, ended=True)
+            self._take(piece, lines, ended=True)
             self._head = b""
         if last:
-            self._take(last, found, ended=False)
-        return found
+            self._take(last, lines, ended=False)
+        return lines
 
     def end(self) -> list[StampedLine]:
         """Return the unterminated rest; the program's if it ended as well."""
-        found: list[StampedLine] = []
+        lines: list[StampedLine] = []
         if self._head:
-            self._begin(self._head, found, ended=False)
+            self._begin(self._head, lines, ended=False)
             self._head = None
-        rest = self._body.end()
-        if self._at is None and rest:
-            self.error = rest[0]
+        unfinished = self._body.end()
+        if self._at is None and unfinished:
+            self.error = unfinished[0]
         return (
-            found if self._at is None else [*found, *(StampedLine(self._at, text) for text in rest)]
+            lines
+            if self._at is None
+            else [*lines, *(StampedLine(self._at, text) for text in unfinished)]
         )
 
-    def _take(self, piece: bytes, found: list[StampedLine], *, ended: bool) -> None:
+    def _take(self, piece: bytes, lines: list[StampedLine], *, ended: bool) -> None:
         if self._head is None:
-            self._feed(piece, found, ended=ended)
+            self._feed(piece, lines, ended=ended)
         elif ended or len(self._head) + len(piece) >= LONGEST_STAMP:
             head = self._head + piece
             self._head = None
-            self._begin(head, found, ended=ended)
+            self._begin(head, lines, ended=ended)
         else:
             self._head += piece
 
-    def _begin(self, head: bytes, found: list[StampedLine], *, ended: bool) -> None:
+    def _begin(self, head: bytes, lines: list[StampedLine], *, ended: bool) -> None:
         match = _STAMP.match(head)
         self._at = _microseconds(match[1].decode()) if match else None
         body = head[match.end() :] if match and self._at is not None else head
         if ended and match and b"\r" not in body and len(body) <= LIMIT:
             # The common case; Lines would return the same.
-            found.append(StampedLine(self._at, body.decode(errors=_ERRORS_MODE)))
+            lines.append(StampedLine(self._at, body.decode(errors=_ERRORS_MODE)))
             return
-        self._feed(body, found, ended=ended)
+        self._feed(body, lines, ended=ended)
 
-    def _feed(self, data: bytes, found: list[StampedLine], *, ended: bool) -> None:
+    def _feed(self, data: bytes, lines: list[StampedLine], *, ended: bool) -> None:
         texts = self._body.feed(data + b"\n" if ended else data)
-        found += [StampedLine(self._at, text) for text in texts]
+        lines += [StampedLine(self._at, text) for text in texts]
 
 
 def _microseconds(stamp: str) -> int | None:
@@ -186,11 +187,11 @@ def _microseconds(stamp: str) -> int | None:
         return None
 
 
-class Resume:
-    """Finds the lines that are new among those that are served.
+class NewLineFilter:
+    """Finds the served lines that are not in the archive yet.
 
-    ``anew``: what is served begins after the mark, with another container or after a gap; all of
-    it is new. ``near``: what is served may begin amid lines of one time.
+    ``anew``: the served log begins after the mark, with another container or after a gap; all of
+    its lines are new. ``near``: the served log may begin amid lines of one time.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class Resume:
         return LogMark(self._at / 1_000_000, self._run, self._texts)
 
     def feed(self, lines: Iterable[StampedLine]) -> list[StampedLine]:
-        """Return those that are new, each with a stamp."""
+        """Return the new ones of some lines, each with a stamp."""
         new: list[StampedLine] = []
         for line in lines:
             # A line without a stamp gets that of the line before it, or now.
@@ -245,7 +246,7 @@ class Resume:
         marked_at = round(mark.at * 1_000_000)
         if self.served == 1:
             self.is_later = at > marked_at
-        # Fewer were served where the log begins amid them, or archived.
+        # Fewer lines than in the mark: the served log, or the archive, begins amid them.
         if not (mark.texts.endswith(self._texts) or self._texts.endswith(mark.texts)):
             return
         if at == marked_at and self._is_counted(mark):
@@ -253,7 +254,7 @@ class Resume:
             self._at, self._run, self._texts = marked_at, mark.lines, mark.texts
 
     def _is_counted(self, mark: LogMark) -> bool:
-        """Return True if the lines of the mark's time were all served.
+        """Return True if all lines with the mark's stamp were served.
 
         If the first of them may be missing, the last one must be unique among them.
         """
