@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from k8sbench.catalog import strict_yaml
 from k8sbench.model.errors import UsageError
-from k8sbench.model.masking import masked_pieces
+from k8sbench.model.masking import mask_pieces
 from k8sbench.store import disk
 
 SUMS = "SHA256SUMS"
@@ -77,7 +77,7 @@ def write(folder: Path, files: Mapping[str, Content], former: Mapping[str, str])
                 new.parent.mkdir(parents=True, exist_ok=True)
                 if isinstance(content, Path):
                     with content.open("rb") as log, new.open("wb") as copy:
-                        copy.writelines(masked_pieces(iter(partial(log.read, PIECE), b"")))
+                        copy.writelines(mask_pieces(iter(partial(log.read, PIECE), b"")))
                 else:
                     new.write_bytes(content.encode() if isinstance(content, str) else content)
                 sums.append(f"{_digest(new)}  {path}\n")

@@ -107,7 +107,7 @@ def _by_location(
     if not options.runs and (connections.configured(options.access) or _has_jobs(store)):
         locations[None] = {}
     for run in _named(store, options, result, reporter, agree):
-        place = None if options.access.named else run.location
+        place = None if options.access.is_given else run.location
         locations.setdefault(place, {})[run.run_id] = None
     return {place: list(names) for place, names in locations.items()}
 

@@ -50,7 +50,7 @@ USUAL = "usual"
 
 def configured(access: ClusterAccess) -> bool:
     """Return True if there is a kubeconfig or in-cluster service account."""
-    if access.named or any(map(os.environ.get, ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))):
+    if access.is_given or any(map(os.environ.get, ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))):
         return True
     with contextlib.suppress(RuntimeError):  # no home
         # A dangling link was meant, too.

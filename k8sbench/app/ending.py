@@ -13,7 +13,7 @@ from k8sbench.app.find import find_run_to_change
 from k8sbench.app.follow import LOOK_SECONDS, Follower, to_cancel
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model.benchmark_object import Benchmark, claim_of
+from k8sbench.model.benchmark_object import Benchmark, claim_name
 from k8sbench.model.errors import Interrupted, Unreachable, UsageError
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, by_name
@@ -156,7 +156,7 @@ def _cancel_object(benchmark: Benchmark, follower: Follower) -> None:
 def _await_process(benchmark: Benchmark, follower: Follower) -> None:
     """Wait until no process reconciles an object any more: it cancels the runs."""
     claims = follower.store.claims
-    claim = claim_of(benchmark.name)
+    claim = claim_name(benchmark.name)
     while claims.is_taken(claim):
         if follower.stop.cause is not None:
             raise Interrupted(

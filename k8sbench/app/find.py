@@ -84,7 +84,7 @@ def foreign_job(
             here = connections.run_context(store, cluster, cluster.api)
             jobs = cluster.jobs()
     except BenchError as error:
-        if access.named:
+        if access.is_given:
             raise
         why = f"The cluster could not be queried: {error.message}"
         raise NotFound(missing.message, f"{why} {missing.action}") from error

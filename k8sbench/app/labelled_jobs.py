@@ -35,13 +35,13 @@ from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model import observed, rules
+from k8sbench.model import observed_job, rules
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.kube import KubeObject, name_of
-from k8sbench.model.observed import JobFacts
+from k8sbench.model.observed_job import JobFacts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.replica_logs import replica_of_log
 from k8sbench.model.run import Run
@@ -191,16 +191,19 @@ class LabelledJobs:
         """Take in a labelled job that is new, has changed or is gone."""
         namespace = self._api.place.namespace
         if isinstance(change, ObjectDeleted):
-            run_id = observed.run_id(namespace, change.kind, change.name, change.uid)
+            run_id = observed_job.run_id(namespace, change.kind, change.name, change.uid)
             self._found.pop(run_id, None)
             self._settled.pop(run_id, None)
             return
         job = change.object
         name = name_of(job)
-        run_id = observed.run_id(namespace, change.kind, name, job["metadata"]["uid"])
+        run_id = observed_job.run_id(namespace, change.kind, name, job["metadata"]["uid"])
         if run_id in self._jobs or run_id in self._found:
             return
-        if run_id in self._settled and self._settled[run_id] in (None, observed.stated(job)):
+        if run_id in self._settled and self._settled[run_id] in (
+            None,
+            observed_job.stated_options(job),
+        ):
             return
         for owner in job["metadata"].get("ownerReferences") or ():
             if owner.get("kind") in JOB_KINDS:
@@ -238,7 +241,7 @@ class LabelledJobs:
             pass  # it is gone
         except UsageError as error:
             self._note_once(f"warning: {found.kind} {name} is not observed: {error}")
-            self._settled[run_id] = observed.stated(found.job)
+            self._settled[run_id] = observed_job.stated_options(found.job)
         except BenchError as error:
             self._note_once(f"warning: {found.kind} {name} is not observed for now: {error}")
             return
@@ -259,7 +262,7 @@ class LabelledJobs:
             self._settled[run.run_id] = {} if facts is None else facts.stated
         else:
             self._settled[run.run_id] = None
-        return self._settled[run.run_id] in (None, observed.stated(job))
+        return self._settled[run.run_id] in (None, observed_job.stated_options(job))
 
     def _begin(self, facts: JobFacts, job: KubeObject | None) -> bool:
         """Follow a job; False if another process follows its run."""
@@ -374,7 +377,7 @@ class LabelledJobs:
         logs = Counter(map(replica_of_log, ends)) | Counter({one: len(pods[one]) for one in pods})
         for replica, attempts in logs.items():
             seen.restarts[replica] = max(seen.restarts.get(replica, 0), attempts - 1)
-        seen.gaps += [*observed.left_pods(pods, ends, seen.gaps), *observer.unread(seen)]
+        seen.gaps += [*observed_job.unread_pods(pods, ends, seen.gaps), *observer.unread(seen)]
 
     def _measure_ended(self) -> None:
         """Have the jobs measured that have ended since the last time, by one process."""
@@ -449,7 +452,7 @@ def _unmeasured(run: Run, error: BenchError) -> Run:
     if run.phase is not Phase.SUCCEEDED:
         return run
     asked, _, _ = error.action.partition("\n")
-    annotations = " or ".join(observed.annotations_for(asked))
+    annotations = " or ".join(observed_job.annotations_for(asked))
     state = f" State it by the job's annotation {annotations}." if annotations else ""
     file = error.file if isinstance(error, InputError) else None
     why = InputError(f"{error.message.removeprefix(f'{file}: ')}{state}")

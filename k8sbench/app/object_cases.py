@@ -15,7 +15,7 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.errors import NotFound, UsageError
-from k8sbench.model.pool import NodePool, widened
+from k8sbench.model.pool import NodePool, widened_fields
 from k8sbench.model.request import CollectOptions, SubmitRequest
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def check_narrows(api: Api, request: SubmitRequest, pool: NodePool) -> None:
             f"The operator has no node pool {pool.name}, and Benchmarks bring none. {error.action}",
             OWN_POOLS,
         ) from error
-    if wider := ", ".join(widened(pool, base)):
+    if wider := ", ".join(widened_fields(pool, base)):
         raise UsageError(
             f"The Benchmark's pool asks for more than the operator's pool {pool.name}: {wider}.",
             OWN_POOLS,

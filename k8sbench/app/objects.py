@@ -177,7 +177,7 @@ def _retried(
         )
     check_set(set_name, sets)
     for one in every:
-        if not benchmark_object.is_same(asked, one):
+        if not benchmark_object.asks_for_same(asked, one):
             continue
         if one.spec.cancel:
             raise UsageError(

@@ -25,7 +25,7 @@ from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
 from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.model import observed
+from k8sbench.model import observed_job
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.facts import UNREAD
 from k8sbench.model.gpu_metrics import SeriesQuery
@@ -33,7 +33,7 @@ from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.observed import JobFacts
+from k8sbench.model.observed_job import JobFacts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.plan import Device, PlannedWindow, RunPlan
@@ -80,7 +80,7 @@ def observe(options: ObserveOptions, reporter: Reporter, stop: Stop) -> RunRows:
     """
     from k8sbench.adapters.kubernetes import observing as objects
 
-    kind, name = observed.parsed(options.job)
+    kind, name = observed_job.parse_job_name(options.job)
     if options.set_name is not None:
         checked_set_name(options.set_name)
     imports.candidates(options.measured)  # raises here for what can never be measured
@@ -134,7 +134,7 @@ def job_facts(api: Api, kind: JobKind, name: str) -> JobFacts | None:
 
     job = objects.read_job(api, kind, name)
     child = objects.read_child(api, kind, job) if kind.child else None
-    return None if child is None and kind.child else observed.facts(kind, job, child)
+    return None if child is None and kind.child else observed_job.read_facts(kind, job, child)
 
 
 def _described(job: str, facts: JobFacts) -> str:
@@ -262,7 +262,7 @@ class Observer(NamedTuple):
 
         facts = self.facts
         last = objects.last_states(self.api, kind_of(seen.run.plan), facts.job.name, facts.uid)
-        return list(observed.unread(facts, *last, seen.restarts))
+        return list(observed_job.missing_logs(facts, *last, seen.restarts))
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:
@@ -315,7 +315,7 @@ class Observer(NamedTuple):
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.set_name
             )
         except InputError as error:
-            annotations = " and ".join(observed.annotations_for(error.action))
+            annotations = " and ".join(observed_job.annotations_for(error.action))
             annotate = f"\n  Or annotate the job with {annotations}." if annotations else ""
             raise InputError(
                 error.message.removeprefix(f"{error.file}: "),
@@ -331,7 +331,7 @@ class Observer(NamedTuple):
             **_of_job(self.facts),
         )
         loaded = log.origin.loaded
-        job_facts = observed.with_sources(
+        job_facts = observed_job.with_sources(
             self.facts,
             options=self._options(),
             log=log.sources,
@@ -344,7 +344,7 @@ class Observer(NamedTuple):
             plan=msgspec.structs.replace(plan, repeat=repeat),
             image_digest=seen.images.pop() if len(seen.images) == 1 else None,
         )
-        unseen = sum(observed.UNSEEN in gap.replica for gap in seen.gaps)
+        unseen = sum(observed_job.UNSEEN in gap.replica for gap in seen.gaps)
         restarts = max(found.restarts, unseen + max(seen.restarts.values(), default=0))
         found = recorded.judged_with_run(
             msgspec.structs.replace(found, restarts=restarts),
@@ -378,7 +378,7 @@ class Observer(NamedTuple):
 
     def _options(self) -> Iterator[str]:
         """Yield the given options that state facts."""
-        for name in observed.STATED:
+        for name in observed_job.STATED:
             if getattr(self.options.measured, name.replace("-", "_")) is not None:
                 yield name
         if self.options.set_name is not None:

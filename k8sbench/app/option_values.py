@@ -108,7 +108,7 @@ class Option(msgspec.Struct, frozen=True):
 
     def _seconds(self, given: Any) -> float:
         """Read a duration above 0: text with a unit, or seconds."""
-        seconds = times.seconds(given) if isinstance(given, str) else _number(given)
+        seconds = times.parse_duration(given) if isinstance(given, str) else _number(given)
         if seconds is not None and 0 < seconds <= LONGEST_SECONDS:
             return seconds
         action = f"Write {times.EXAMPLES}: more than 0s, up to 366d."
@@ -154,7 +154,7 @@ def _number(given: Any) -> float | None:
 
 def _batch_sizes(_: Option, given: Any) -> tuple[int, ...]:
     if isinstance(given, str):
-        return request.batch_sizes(given)
+        return request.parse_batch_sizes(given)
     several = given if isinstance(given, Iterable) else (given,)
     sizes = tuple(_whole(one) or 0 for one in several)
     request.check_batch_sizes(str(given), sizes)

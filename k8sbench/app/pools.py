@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench import limits
 from k8sbench.app import connections
-from k8sbench.model.errors import NotFound, Unreachable, few
+from k8sbench.model.errors import NotFound, Unreachable, list_few
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 
@@ -31,7 +31,7 @@ def known_pools(file: str | None, access: ClusterAccess) -> tuple[LoadedPools, s
         file,
         lambda: contextlib.closing(connections.connect(access)),
         seconds=limits.now.api_answer,
-        is_needed=access.named,
+        is_needed=access.is_given,
     )
 
 
@@ -78,7 +78,7 @@ def proposed_pools(access: ClusterAccess) -> str:
     text = proposed(nodes)
     if not text and (away := left_out(nodes)):
         raise NotFound(
-            f"No node with GPUs takes pods: {few(away)}.",
+            f"No node with GPUs takes pods: {list_few(away)}.",
             "See why: kubectl describe nodes.",
         )
     if not text:

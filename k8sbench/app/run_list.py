@@ -79,7 +79,7 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[
     """
     place = None
     jobs = list[FoundJob]()
-    if scope.access.named and not scope.insists:
+    if scope.access.is_given and not scope.insists:
         with connections.glance(connections.connect(scope.access)) as cluster:
             place = cluster.api.place
             jobs = list(cluster.jobs())

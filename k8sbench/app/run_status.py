@@ -59,7 +59,7 @@ def _look(run: Run, access: ClusterAccess, note: Note) -> Sequence[JobEvent]:
         with connections.glance(connections.connect_to_run(run, access), run) as cluster:
             reported = cluster.look(run)
     except BenchError as error:
-        if access.named and isinstance(error, UsageError | NamedNotThere):
+        if access.is_given and isinstance(error, UsageError | NamedNotThere):
             raise
         note(f"warning: {error.message} What is shown is on record. {error.action}")
         return ()

@@ -45,7 +45,7 @@ def held(
     with contextlib.ExitStack() as claims:
 
         def is_ours(name: str) -> bool:
-            claim = benchmark_object.claim_of(name)
+            claim = benchmark_object.claim_name(name)
             if not store.claims.claim(claim):
                 return False
             claims.callback(store.claims.release, claim)
@@ -57,7 +57,11 @@ def held(
             if (error := stored_objects.error_elsewhere(store, one)) is not None:
                 raise error
         for one in candidates:
-            if benchmark_object.is_same(asked, one) and not one.spec.cancel and is_ours(one.name):
+            if (
+                benchmark_object.asks_for_same(asked, one)
+                and not one.spec.cancel
+                and is_ours(one.name)
+            ):
                 _check_process(every, one)
                 benchmark = _retried(every, one, asked, place)
                 break
@@ -118,7 +122,7 @@ def take_over(store: SqlStore, one: Benchmark, agree: Agree, note: Note) -> None
     stored = every.read_stored(one)
     if stored is None or one.is_over:
         return
-    claim = benchmark_object.claim_of(one.name)
+    claim = benchmark_object.claim_name(one.name)
     if not store.claims.claim(claim):
         raise UsageError(
             f"A process of this machine runs Benchmark {one.name}.",
@@ -167,7 +171,7 @@ def _asked(submission: Submission) -> tuple[ObjectPlace, PrivateOptions, Mapping
     """Return where a submit runs, what this machine alone understands, and its object."""
     request, planned = submission.request, submission.planned
     api = submission.target.api
-    request, private = stored_object.split(request)
+    request, private = stored_object.split_request(request)
     if planned[0].benchmark_file:
         path = str(Path(request.benchmark).absolute())
         private = msgspec.structs.replace(private, benchmark=path)

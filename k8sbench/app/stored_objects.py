@@ -16,8 +16,8 @@ from k8sbench.app import stores
 from k8sbench.app.connections import now
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.status_writer import StatusWriter
-from k8sbench.model.benchmark_object import Benchmark, claim_of
-from k8sbench.model.errors import NotFound, UsageError, few
+from k8sbench.model.benchmark_object import Benchmark, claim_name
+from k8sbench.model.errors import NotFound, UsageError, list_few
 from k8sbench.model.identity import resolve
 from k8sbench.model.run import Process, Run
 from k8sbench.report import benchmark_status
@@ -65,7 +65,7 @@ def run_id_of(store: SqlStore, text: str) -> str:
         raise NotFound(f"Benchmark {text} has no run.", f"End it with: k8sbench cancel {text}")
     if len(runs) > 1:
         raise UsageError(
-            f"Benchmark {text} has {len(runs)} runs: {few(runs)}.", "Name one of them."
+            f"Benchmark {text} has {len(runs)} runs: {list_few(runs)}.", "Name one of them."
         )
     return runs[0]
 
@@ -177,7 +177,7 @@ def _has_more(store: SqlStore, benchmark: Benchmark) -> bool:
 @contextlib.contextmanager
 def held(store: SqlStore, benchmark: Benchmark) -> Iterator[bool]:
     """Hold an object; False if another process reconciles it, or may do so on another machine."""
-    claim = claim_of(benchmark.name)
+    claim = claim_name(benchmark.name)
     stored = of_store(store).read_stored(benchmark)
     is_ours = stored is not None and not (
         process_elsewhere(store, benchmark) and _has_more(store, benchmark)

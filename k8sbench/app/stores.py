@@ -371,7 +371,7 @@ def remove(
 
 def keep_seconds(text: str, option: str = KEEP_OPTION) -> float:
     """Read for how long logs are kept."""
-    seconds = times.seconds(text)
+    seconds = times.parse_duration(text)
     if not seconds:
         raise UsageError(f"{option} {text!r} is not a length of time.", "Write 90d or 36h.")
     return seconds

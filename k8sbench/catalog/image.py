@@ -18,12 +18,16 @@ import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import form
+from k8sbench.model.pool import text_pattern
 from k8sbench.model.spec_values import Framework, Text
 
 Origin = Literal["public", "built"]
-Version = Annotated[str, form(r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}\Z", "a version such as 2.10.0")]
-Capability = Annotated[str, form(r"^[1-9][0-9]?\.[0-9]\Z", "a compute capability such as 7.0")]
+Version = Annotated[
+    str, text_pattern(r"^[0-9]{1,5}(\.[0-9]{1,5}){0,3}\Z", "a version such as 2.10.0")
+]
+Capability = Annotated[
+    str, text_pattern(r"^[1-9][0-9]?\.[0-9]\Z", "a compute capability such as 7.0")
+]
 
 TITLES: dict[Framework, str] = {"pytorch": "PyTorch", "paddle": "Paddle"}
 _TAG = re.compile(r"(?P<version>[0-9]+(?:\.[0-9]+)+)(?:-gpu)?-cuda(?P<cuda>[0-9]+\.[0-9]+)(?:-.*)?")

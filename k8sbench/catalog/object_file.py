@@ -34,7 +34,7 @@ def read(file: str) -> list[dict[str, Any]]:
     if not objects:
         raise InputError("holds no Benchmark.", "Is it the right file?", file=where)
     schema = packaged.object_schema()
-    return [schema.checked(kube_object) for kube_object in objects]
+    return [schema.check(kube_object) for kube_object in objects]
 
 
 def _items(document: Any) -> list[Any]:

@@ -33,8 +33,8 @@ from k8sbench.model.speed_options import (
     SWITCHES,
     Option,
     check_speed_options,
-    parsed_speed_options,
-    without_fast,
+    expand_fast,
+    parse_speed_options,
 )
 
 STEADY_SECONDS = 180.0
@@ -364,14 +364,14 @@ def batches_per_update(options: Mapping[str, Option]) -> int:
 
 def choose_options(case: PlanChoices, size: Preset) -> dict[str, str | int | float | bool]:
     """Return our trainer's options: catalog, preset and request."""
-    requested = parsed_speed_options(case.request.speed_options)
+    requested = parse_speed_options(case.request.speed_options)
     trainer = case.variant.trainer_module
     if case.impl != "k8sbench" or trainer is None:
         if requested:
             check_own_program(case, "--speed-option")
         return {}
     check_speed_options(requested, case.framework, trainer, case.label)
-    requested = without_fast(requested, trainer)
+    requested = expand_fast(requested, trainer)
     options = {**case.variant.args, **_options_by_preset_and_mode(case, size), **requested}
     off = {name for name, value in requested.items() if value is False} & {*SWITCHES}
     return {name: value for name, value in options.items() if name not in off}

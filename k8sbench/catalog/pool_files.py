@@ -16,8 +16,14 @@ import msgspec
 
 from k8sbench.catalog import config_files, strict_yaml
 from k8sbench.model.errors import InputError, NotFound, UsageError, did_you_mean
-from k8sbench.model.pool import OF_PARTS, NodePool, PoolsFile, document_problems, gpu_remark
-from k8sbench.model.pool import problems as pool_problems
+from k8sbench.model.pool import (
+    OF_PARTS,
+    NodePool,
+    PoolsFile,
+    document_problems,
+    gpu_remark,
+    pool_problems,
+)
 
 POOLS_VARIABLE = "K8SBENCH_POOLS"
 PublishedPools = tuple[str, str]

@@ -60,7 +60,7 @@ def _variant_problems(
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
-        unit = notation.declared(variant.log.unit)
+        unit = notation.parse_unit(variant.log.unit)
         nouns = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
         if unit is None or not (unit.is_time or unit.noun in nouns):
             text = (
@@ -203,7 +203,9 @@ def _named_groups(
 ) -> tuple[set[str] | None, list[str]]:
     """Return an expression's named groups (None if invalid) and the problems."""
     try:
-        names = notation.compiled(pattern).groupindex if isinstance(pattern, str) else pattern
+        names = (
+            notation.compile_expression(pattern).groupindex if isinstance(pattern, str) else pattern
+        )
     except InputError as error:
         return None, [f"is not a regular expression: {error}"]
     unknown = sorted({*names} - {*allowed})

@@ -15,7 +15,7 @@ from k8sbench.model import identity
 from k8sbench.model.errors import NotFound, UsageError, did_you_mean
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
-from k8sbench.model.pool import claim
+from k8sbench.model.pool import parse_claim
 from k8sbench.model.spec_values import LengthUnit, Preset
 from k8sbench.model.speed_options import SPEED_ALONE, Option
 
@@ -282,7 +282,7 @@ def mounted_claims(plan: RunPlan) -> dict[str, bool]:
     """Return the claims that the pods mount → True if written to."""
     writes: dict[str, bool] = {}
     for text in (plan.data, plan.weights, plan.pool.python_packages, plan.checkpoints):
-        if text and (volume := claim(text)) is not None:
+        if text and (volume := parse_claim(text)) is not None:
             writes[volume.name] = text == plan.checkpoints or writes.get(volume.name, False)
     return writes
 
@@ -298,7 +298,7 @@ def path_in_command(place: str, mount: str) -> str:
 def _check_place(case: PlanChoices, option: str, text: str, below: str = "[/SUB]") -> str:
     is_local = case.site.backend == "local"
     if text.startswith("pvc:"):
-        volume = claim(text)
+        volume = parse_claim(text)
         if volume is None or (below == "/FILE" and volume.folder is None):
             raise UsageError(f"{option} {text!r} names no volume claim.", f"Write pvc:NAME{below}.")
         if is_local:

@@ -192,7 +192,7 @@ class ActiveRun:
         if not self.run.restarts:
             survives = self.record.survives
             now = self.context.clock()
-            self.move(creation.refusal(self.run_id, error, now, survives=survives))
+            self.move(creation.first_creation_failed(self.run_id, error, now, survives=survives))
         return self.outcome(OutcomeKind.REFUSED, error)
 
     def far_enough(self) -> Outcome | None:
@@ -207,7 +207,7 @@ class ActiveRun:
         """Record that another attempt follows, and begin it."""
         assert self.view.end is not None
         end = decide.known_end(self.record, self.view.end)
-        again = creation.restarting(self.run.plan, self.run.attempt, end.cause, end.at)
+        again = creation.attempt_restarts(self.run.plan, self.run.attempt, end.cause, end.at)
         self.move(again)
         self.context.store.begin_attempt(self.run_id)
         self.report(again)
@@ -282,7 +282,7 @@ class ActiveRun:
             return None
         if end.cause_id == creation.JOB_GONE and not creation.is_known_created(run):
             left_s = self.view.settles_at - now.monotonic
-            missing = creation.missing(run, now.at, left_s=left_s)
+            missing = creation.job_missing(run, now.at, left_s=left_s)
             if missing is None or not missing.phase.final:
                 self._look_again(missing, left_s)
                 return None
@@ -300,7 +300,7 @@ class ActiveRun:
     def _create_again(self) -> None:
         """Record that the missing job is asked for once more, and queue its creation."""
         now = self.context.now()
-        self.move(creation.wanted_still(now.at))
+        self.move(creation.job_created_again(now.at))
         self.report(self.run.history[-1])
         self._count_anew()
         self.view = View(job=JobView.NOT_ASKED, reported_at=now.monotonic)

@@ -561,7 +561,7 @@ class Benchmarks:
         store = self._context.store
         if not store.claims.claim(run.run_id):
             return
-        run = store.move(run.run_id, creation.admitted(self._context.clock()))
+        run = store.move(run.run_id, creation.turn_came(self._context.clock()))
         if creation.is_restarting(run):  # a kill may have come before
             store.begin_attempt(run.run_id)
         self._reporter.planned(run)

@@ -106,9 +106,9 @@ def _recorded(job: FoundJob, context: RunContext, *, is_claimed: bool) -> Run:
                 plan, at=job.created_at, process=None, location=context.location
             )
     while run.attempt < job.attempt:
-        again = creation.elsewhere(run.plan, run.attempt, job.created_at, job.uid)
+        again = creation.restarted_elsewhere(run.plan, run.attempt, job.created_at, job.uid)
         run = context.store.move(run.run_id, again)
-    return context.store.move(run.run_id, creation.created(job.created_at, job.uid))
+    return context.store.move(run.run_id, creation.job_created(job.created_at, job.uid))
 
 
 def open_runs(

@@ -366,10 +366,10 @@ def advance(record: RecordedRun, view: View, now: Now) -> Transition | None:
             end = known_end(record, view.end)
             if is_restarted(record, end, now):
                 return None
-            return end if wish is not None else creation.numbered(run, end)
+            return end if wish is not None else creation.with_attempt_number(run, end)
         case JobView.MISSING:
             # That it does not come any more is known when it was looked for after that time.
-            missing = creation.missing(run, now.at, left_s=view.settles_at - now.monotonic)
+            missing = creation.job_missing(run, now.at, left_s=view.settles_at - now.monotonic)
             return None if missing is None or missing.phase.final else missing
         case JobView.NOT_ASKED if wish is not None and view.next_at != PENDING:
             return msgspec.structs.replace(run.ended_by(wish), at=now.at)
@@ -424,7 +424,7 @@ def known_end(record: RecordedRun, reported: Transition) -> Transition:
         if reported.phase in {Phase.CANCELLED, Phase.LOST} or reported.cause_id == end.cause_id:
             return msgspec.structs.replace(end, at=max(reported.at, end.at))
     if reported.cause_id == creation.JOB_GONE and not creation.is_known_created(run):
-        return creation.never(run.run_id, reported.at)
+        return creation.never_created(run.run_id, reported.at)
     return reported
 
 

@@ -274,7 +274,11 @@ class Executor:
         for active in list(self._runs.values()):
             if active.view.job is JobView.NOT_ASKED:
                 is_sent = active.request is not None
-                error = creation.unknown_error(active.run_id, why) if is_sent else BenchError(why)
+                error = (
+                    creation.creation_unknown_error(active.run_id, why)
+                    if is_sent
+                    else BenchError(why)
+                )
                 self._settle(active, active.refuse(error))
         return self._hand_over()
 

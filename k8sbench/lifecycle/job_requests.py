@@ -223,10 +223,10 @@ class JobRequests:
             self._note_created(active, answer.result(), now)
             return active.far_enough()
         if isinstance(error, NoRoom) and active.rules.until is not Until.CREATED:
-            return self._create_later(active, creation.waiting(error, now))
+            return self._create_later(active, creation.wait_for_quota(error, now))
         is_of_store = isinstance(error, StoreError) and active.is_wanted_still
         if not (run.restarts or is_of_store):
-            return active.refuse(creation.unless_on_its_way(run, error, left_s=left_s))
+            return active.refuse(creation.error_or_unknown(run, error, left_s=left_s))
         if isinstance(error, StoreError) or not isinstance(error, BenchError):
             raise error
         is_unknown = isinstance(error, CreationUnknown)
@@ -236,11 +236,11 @@ class JobRequests:
         if isinstance(error, OwnedElsewhere) or (is_unknown and creation.is_known_created(run)):
             active.view.job = JobView.UNWATCHED
         elif isinstance(error, EarlierAttempt) or is_away or may_come:
-            outcome = self._create_later(active, creation.restart_waits(run, error, now))
+            outcome = self._create_later(active, creation.attempt_waits(run, error, now))
             if may_come:
                 active.view.job = JobView.UNWATCHED  # it may be there: it is looked for first
         else:
-            active.end(creation.restart_refused(run, error, now))
+            active.end(creation.attempt_refused(run, error, now))
         return outcome
 
     def _take_refusal(self, active: ActiveRun, error: BenchError, now: float) -> Outcome | None:
@@ -271,9 +271,9 @@ class JobRequests:
         """End the run of a job that its place does not take."""
         run = active.run
         if run.restarts:
-            active.end(creation.restart_refused(run, error, now))
+            active.end(creation.attempt_refused(run, error, now))
             return None
-        active.move(creation.denied(run.run_id, error, now))
+        active.move(creation.job_denied(run.run_id, error, now))
         return active.outcome(OutcomeKind.REFUSED, error)
 
     def _wait_for_creation(
@@ -287,11 +287,11 @@ class JobRequests:
         if is_unknown and creation.is_known_created(run):
             return
         if run.restarts:
-            why = creation.restart_waits(run, error, now)
+            why = creation.attempt_waits(run, error, now)
         elif isinstance(error, CreationUnknown):
-            why = creation.unknown(error, now)
+            why = creation.creation_unknown(error, now)
         else:
-            why = creation.place_waits(error, now, is_of_job=is_of_job)
+            why = creation.wait_for_place(error, now, is_of_job=is_of_job)
         if is_unknown or run.history[-1].cause != why.cause:
             active.move(why)
             active.report(why)
@@ -307,7 +307,7 @@ class JobRequests:
             active.view.job = JobView.WATCHED
         run = active.run
         if active.record.survives and not creation.is_known_created(run):
-            active.move(creation.created(now, uid))
+            active.move(creation.job_created(now, uid))
         elif uid is not None and run.job_uid is None:
             # Its state was reported before the answer came: the same again, with the uid.
             active.move(msgspec.structs.replace(run.history[-1], job_uid=uid))
@@ -336,7 +336,7 @@ class JobRequests:
             if job is None or job.attempt < run.attempt:
                 active.begin_attempt()  # whoever asked for it was killed
                 return None
-            active.move(creation.created(self._context.clock()))
+            active.move(creation.job_created(self._context.clock()))
         cluster.resume(active.run, store.log_marks(run.run_id))
         active.view.job = JobView.WATCHED
         active.view.next_at = -math.inf

@@ -119,5 +119,5 @@ class Recording(msgspec.Struct, kw_only=True):
 
 def _in_turn(benchmark: Benchmark, run_id: str, context: RunContext) -> Run:
     """Record that a run waits for its turn."""
-    step = creation.in_turn(benchmark.spec.parallel, benchmark.set_name, context.clock())
+    step = creation.wait_for_turn(benchmark.spec.parallel, benchmark.set_name, context.clock())
     return context.store.move(run_id, step)

@@ -9,7 +9,7 @@ from k8sbench.lifecycle.context import RunContext, Until
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
-from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark, claim_of
+from k8sbench.model.benchmark_object import MOST_RUNS, Benchmark, claim_name
 from k8sbench.model.run import Run
 from k8sbench.ports.objects import Objects
 from k8sbench.store.interface import RunFilter
@@ -60,7 +60,7 @@ class SetTurns:
         yield from own
         sets = {benchmark.set_name for benchmark in own}
         claims = self._context.store.claims
-        others = self._objects.beside(lambda name: claims.is_taken(claim_of(name)))
+        others = self._objects.beside(lambda name: claims.is_taken(claim_name(name)))
         yield from (benchmark for benchmark in others if benchmark.set_name in sets)
 
     def _open_runs(self, limited: Iterable[str]) -> Sequence[Run]:

@@ -27,8 +27,8 @@ from k8sbench.model.errors import (
     BenchError,
     Interrupted,
     UsageError,
-    few,
     is_of_place,
+    list_few,
 )
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Run, Wish
@@ -159,7 +159,7 @@ class SubmittedBenchmark:
         if missing and not refused:
             self.failure = self._not_started(missing)
         if self._survives and not self._is_single and refused:
-            self._reporter.note(f"To create what is missing: {self._request.resuming()}")
+            self._reporter.note(f"To create what is missing: {self._request.resume_command()}")
         yield from self._benchmarks.not_begun
         yield from self._refused
 
@@ -208,23 +208,23 @@ class SubmittedBenchmark:
         """Build the error for runs that were not started although nobody stopped this process."""
         begun = [name for name in self._names if name not in missing]
         why = "was cancelled" if self._benchmarks.has_objects else "was removed from the store"
-        ran = f" {few(begun)} ran before." if begun else ""
+        ran = f" {list_few(begun)} ran before." if begun else ""
         return BenchError(
             f"Benchmark {self._name} {why}: {_were_not_started(missing)}.{ran}",
-            f"Resume: {self._request.resuming()}" if begun else "",
+            f"Resume: {self._request.resume_command()}" if begun else "",
         )
 
     def _interrupted(self, runs: Sequence[Run], missing: Sequence[str]) -> Interrupted:
         """Build the final error: states of the runs, those not started, and how to continue."""
         request = self._request
         cause = self._stop.cause
-        resuming = f"Resume: {request.resuming()}"
+        resuming = f"Resume: {request.resume_command()}"
         left = f" {_were_not_started(missing)}." if missing else ""
         if not runs:
             is_begun = self._context.store.runs(RunFilter(set_name=request.joined_set))
             way = resuming if is_begun else "Run the same command again."
             return Interrupted(f"{cause}.{left}", way)
-        names = few([run.run_id for run in runs])
+        names = list_few([run.run_id for run in runs])
         first = runs[0]
         is_one = len(runs) == 1
         if not self._survives:
@@ -261,7 +261,9 @@ class SubmittedBenchmark:
                 )
             return
         for run in runs:
-            final = creation.refusal(run.run_id, error, context.clock(), survives=False)
+            final = creation.first_creation_failed(
+                run.run_id, error, context.clock(), survives=False
+            )
             if isinstance(error, KeyboardInterrupt):
                 why = stop.cause or "Interrupted (Ctrl-C)"
                 cause = f"{why}; k8sbench did not wait for the end of the run."
@@ -275,4 +277,4 @@ class SubmittedBenchmark:
 
 def _were_not_started(run_ids: Sequence[str]) -> str:
     """Begin a sentence that names runs which were not started."""
-    return f"{few(run_ids)} {'was' if len(run_ids) == 1 else 'were'} not started"
+    return f"{list_few(run_ids)} {'was' if len(run_ids) == 1 else 'were'} not started"

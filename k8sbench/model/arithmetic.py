@@ -39,7 +39,7 @@ def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
 def _peak_share(group: Group, done: float) -> Figure:
     gpu = group.key.gpu_model
     peak = peak_of(gpu)
-    kind = arithmetic(group.facts, group.precision_effective, gpu)
+    kind = number_format(group.facts, group.precision_effective, gpu)
     if peak is None:
         return Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
     if kind is None:
@@ -55,7 +55,7 @@ def _peak_share(group: Group, done: float) -> Figure:
     return Figure(value=done / limit, notes=tuple(notes))
 
 
-def arithmetic(facts: Facts, effective: str | None, gpu_model: str | None) -> str | None:
+def number_format(facts: Facts, effective: str | None, gpu_model: str | None) -> str | None:
     """Return the number format: fp32, tf32, fp16, bf16; None if unknown.
 
     :data:`TF32_UNKNOWN` if the GPU has TF32 and the program is not ours and does not report it.
@@ -236,7 +236,7 @@ def peak_of(gpu_model: str | None) -> Peak | None:
 
 
 def plain_name(gpu_model: str) -> str:
-    """Return a GPU's name as words, without those of its maker, which come and go.
+    """Return a GPU's name as words, without its maker's, which only some sources write.
 
     Drivers write ``NVIDIA H100 80GB HBM3``, labels of nodes ``NVIDIA-H100-80GB-HBM3``.
     """
@@ -247,7 +247,7 @@ def plain_name(gpu_model: str) -> str:
 def tflops(model: Fingerprint, rate: float, gpus: int) -> float:
     """TFLOP/s of each GPU, from the model and the samples/s of the job.
 
-    The first layer's backward pass has no gradient of its input: nobody asks for that of images.
+    The backward pass of the first layer computes no gradient of its input.
     """
     # A multiply-accumulate is two operations; backward takes two of them for each one forward.
     done = 6 * (model.gmac + (model.head_gmac or 0.0)) - 2 * (model.first_layer_gmac or 0.0)

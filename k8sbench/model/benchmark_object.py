@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError
-from k8sbench.model.kube import KubeObject, conditions, is_true, moment
+from k8sbench.model.kube import KubeObject, conditions, is_true, parse_time
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import CaseRequest, SubmitRequest
 
@@ -92,9 +92,9 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     status: Mapping[str, Any] = {}
     """The status that the operator wrote last; empty before."""
     is_deleted: bool = False
-    """True if it is gone as soon as nothing holds it; then its spec cancels and keeps nothing."""
+    """True if it is deleted as soon as no finalizer holds it; its spec then cancels all runs."""
     held_by: tuple[str, ...] = ()
-    """Its finalizers, which are others'."""
+    """Finalizers of other programs that hold it."""
 
     @property
     def set_name(self) -> str:
@@ -118,7 +118,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         complete = conditions({"status": self.status}).get(COMPLETE)
         if seconds is None or complete is None or not is_true(complete):
             return None
-        at = moment(complete["lastTransitionTime"])
+        at = parse_time(complete["lastTransitionTime"])
         return None if at is None else at + seconds
 
     def run_id(self, number: int) -> str:
@@ -136,7 +136,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
         return max((self.number_of(run_id) or 0 for run_id in run_ids), default=0)
 
     def request(self) -> SubmitRequest:
-        """Return what it asks for.
+        """Return the submit that the object stands for.
 
         Raises :class:`~k8sbench.model.errors.UsageError`.
         """
@@ -146,27 +146,27 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
             benchmark=spec.benchmark or f"{self.name}.yaml",
             backend="kubernetes",
             set_name=self.set_name,
-            timeout_s=_seconds("timeout", spec.timeout),
-            wait_timeout_s=_seconds("waitTimeout", spec.wait_timeout),
-            target=_target(spec.target),
+            timeout_s=_parse_seconds("timeout", spec.timeout),
+            wait_timeout_s=_parse_seconds("waitTimeout", spec.wait_timeout),
+            target=_parse_target(spec.target),
             **{name: getattr(spec, name) for name in fixed},
         )
 
 
-def _seconds(field: str, text: str | None) -> float | None:
+def _parse_seconds(field: str, text: str | None) -> float | None:
     if text is None:
         return None
-    seconds = times.seconds(text)
+    seconds = times.parse_duration(text)
     if not seconds:
         raise UsageError(f"{field} {text!r} is not a length of time.", f"Write {times.EXAMPLES}.")
     return seconds
 
 
-def _length(seconds: float | None) -> str | None:
+def _write_seconds(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
-def _target(text: str | None) -> float | Literal["none"] | None:
+def _parse_target(text: str | None) -> float | Literal["none"] | None:
     if text is None or text == "none":
         return text  # type: ignore[return-value]
     return float(text)
@@ -180,7 +180,7 @@ def object_of(
     pool: NodePool | None = None,
     nodes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the object that asks for what a submit does.
+    """Return the manifest of the Benchmark that stands for a submit.
 
     ``file`` is the text of a benchmark file; empty for the catalog's benchmark. ``pool`` is one
     that the operator does not have. ``nodes`` are those to which the case is pinned. Raises
@@ -196,29 +196,29 @@ def object_of(
                 f"{option} {value} is no claim, and the operator's pods mount claims alone.",
                 f"Write {option} pvc:NAME/FOLDER, or run it from here with --no-operator.",
             )
-    same = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
+    shared = {name: getattr(request, name) for name in CaseRequest.__struct_fields__}
     precision = "amp" if request.amp and request.precision is None else request.precision
     target = request.target if request.target in {None, "none"} else f"{request.target:.9g}"
-    wanted = ObjectSpec(
-        **same
+    wanted_spec = ObjectSpec(
+        **shared
         | {
             "set": None if request.set_name == name else request.set_name,
             "benchmark": None if file else request.benchmark,
             "file": file or None,
             "precision": precision,
-            "timeout": _length(request.timeout_s),
-            "wait_timeout": _length(request.wait_timeout_s),
+            "timeout": _write_seconds(request.timeout_s),
+            "wait_timeout": _write_seconds(request.wait_timeout_s),
             "target": target,
             "node_pool": None if pool is not None else request.node_pool,
-            "pool": None if pool is None else _pool(pool),
+            "pool": None if pool is None else _pool_as_json(pool),
             "nodes": tuple(nodes),
         }
     )
     # An absent field is None, and a list of none has no items that the schema would take.
-    given = _as_json(wanted)
-    usual = _as_json(ObjectSpec())
-    order = ("set", "benchmark", "file", *usual)
-    spec = {name: given[name] for name in order if given[name] != usual[name]}
+    fields = _as_json(wanted_spec)
+    defaults = _as_json(ObjectSpec())
+    order = ("set", "benchmark", "file", *defaults)
+    spec = {name: fields[name] for name in order if fields[name] != defaults[name]}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec}
 
 
@@ -228,56 +228,58 @@ def _as_json(spec: ObjectSpec) -> dict[str, Any]:
     return plain
 
 
-def _pool(pool: NodePool) -> dict[str, Any]:
+def _pool_as_json(pool: NodePool) -> dict[str, Any]:
     """Write a pool as an object has it, in which an absent field is None."""
-    own = msgspec.to_builtins(pool).items()
-    return {name: one for name, one in own if one is not None or name == "gpu_model"}
+    fields = msgspec.to_builtins(pool).items()
+    return {name: value for name, value in fields if value is not None or name == "gpu_model"}
 
 
-def _read_pool(given: Mapping[str, Any] | None) -> Any:
-    """Read a pool for a comparison; one that cannot be read is as it is written."""
+def _read_pool(pool: Mapping[str, Any] | None) -> Any:
+    """Read a pool to compare it; return an unreadable one as it is."""
     with contextlib.suppress(msgspec.ValidationError):
-        return msgspec.convert(given, NodePool | None)
-    return given
+        return msgspec.convert(pool, NodePool | None)
+    return pool
 
 
-def is_same(asked: Mapping[str, Any], found: Benchmark) -> bool:
-    """Return True if an object has the fixed fields of a new one."""
-    spec = msgspec.convert(asked["spec"], ObjectSpec)
+def asks_for_same(manifest: Mapping[str, Any], benchmark: Benchmark) -> bool:
+    """Return True if an object has the immutable fields of a new one."""
+    spec = msgspec.convert(manifest["spec"], ObjectSpec)
     fixed = set(ObjectSpec.__struct_fields__) - MUTABLE - {"set", "pool"}
-    if _read_pool(spec.pool) != _read_pool(found.spec.pool):
+    if _read_pool(spec.pool) != _read_pool(benchmark.spec.pool):
         return False
-    is_in_set = (spec.set or asked["metadata"]["name"]) == found.set_name
-    return is_in_set and all(getattr(spec, one) == getattr(found.spec, one) for one in fixed)
+    is_in_set = (spec.set or manifest["metadata"]["name"]) == benchmark.set_name
+    return is_in_set and all(
+        getattr(spec, field) == getattr(benchmark.spec, field) for field in fixed
+    )
 
 
-def claim_of(name: str) -> str:
-    """Return the claim that the process holds which reconciles a stored object."""
+def claim_name(name: str) -> str:
+    """Return the name of the claim of the process that reconciles a stored object."""
     return f"benchmark {name}"
 
 
-def spec_of_deleted(spec: ObjectSpec) -> ObjectSpec:
-    """Return what an object wants that is deleted while a finalizer holds it."""
+def cancelled_spec(spec: ObjectSpec) -> ObjectSpec:
+    """Return the spec of an object that is deleted while a finalizer holds it."""
     return msgspec.structs.replace(spec, cancel=True, keep=False)
 
 
-def read(found: KubeObject) -> Benchmark:
+def read(kube_object: KubeObject) -> Benchmark:
     """Read an object of the API server.
 
     Raises :class:`msgspec.ValidationError` for one of another version of the schema.
     """
-    about = found["metadata"]
-    spec = msgspec.convert(found["spec"], ObjectSpec)
-    is_deleted = about.get("deletionTimestamp") is not None
+    metadata = kube_object["metadata"]
+    spec = msgspec.convert(kube_object["spec"], ObjectSpec)
+    is_deleted = metadata.get("deletionTimestamp") is not None
     if is_deleted:
-        spec = spec_of_deleted(spec)
+        spec = cancelled_spec(spec)
     return Benchmark(
-        name=about["name"],
-        uid=about["uid"],
-        generation=about.get("generation", 1),
-        created_at=moment(about.get("creationTimestamp")) or 0.0,
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 1),
+        created_at=parse_time(metadata.get("creationTimestamp")) or 0.0,
         spec=spec,
-        status=found.get("status") or {},
+        status=kube_object.get("status") or {},
         is_deleted=is_deleted,
-        held_by=tuple(about.get("finalizers") or ()),
+        held_by=tuple(metadata.get("finalizers") or ()),
     )

@@ -31,7 +31,7 @@ class ClockWatch:
         return None if ahead == before else f"{NEEDLE}{ahead - before:+.1f} s]"
 
 
-def seconds_in(text: str) -> float | None:
+def parse_note(text: str) -> float | None:
     """Read the seconds of a note; None for another text."""
-    found = _NOTE.match(text)
-    return None if found is None else float(found[1])
+    match = _NOTE.match(text)
+    return None if match is None else float(match[1])

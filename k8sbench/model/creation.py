@@ -42,14 +42,14 @@ TRY_SECONDS = 300.0
 """Seconds for which a creation is retried without an answer."""
 
 
-def created(at: float, uid: str | None = None) -> Transition:
+def job_created(at: float, uid: str | None = None) -> Transition:
     """Build the transition after the API server confirmed the job."""
     return Transition(
         phase=Phase.CREATED, at=at, cause="Its job was created.", cause_id=JOB_CREATED, job_uid=uid
     )
 
 
-def in_turn(parallel: int | None, set_name: str, at: float) -> Transition:
+def wait_for_turn(parallel: int | None, set_name: str, at: float) -> Transition:
     """Build the transition of a run that waits for its turn in its set.
 
     ``parallel`` are the runs of the set at a time; None: one of its Benchmark.
@@ -63,16 +63,16 @@ def in_turn(parallel: int | None, set_name: str, at: float) -> Transition:
     )
 
 
-def admitted(at: float) -> Transition:
+def turn_came(at: float) -> Transition:
     """Build the transition of a run whose turn has come."""
     return Transition(phase=Phase.CREATED, at=at, cause="Its turn has come.")
 
 
 def waits_for_turn(run: Run) -> bool:
-    """Return True if a run is not to have a job yet.
+    """Return True if a run must not have a job yet.
 
-    Also True for the run that an operator has only recorded, or only reopened: a kill came before
-    its turn was.
+    Also True for a run that an operator recorded or reopened and did not admit before it was
+    killed.
     """
     *before, latest = run.history
     is_new = not latest.phase.final and (not before or before[-1].phase.final)
@@ -80,19 +80,19 @@ def waits_for_turn(run: Run) -> bool:
     return is_bare or latest.cause_id == WAITS_FOR_TURN
 
 
-def wanted_still(at: float) -> Transition:
+def job_created_again(at: float) -> Transition:
     """Build the transition before a missing job of a Benchmark object is created again."""
     return Transition(
         phase=Phase.CREATED, at=at, cause="The cluster has no job of it: it is created again."
     )
 
 
-def again(at: float) -> Transition:
+def submitted_again(at: float) -> Transition:
     """Build the transition of a run without a job that is submitted again."""
     return Transition(phase=Phase.CREATED, at=at, cause="Submitted again; nothing was started yet.")
 
 
-def unknown_error(run_id: str, why: str) -> CreationUnknown:
+def creation_unknown_error(run_id: str, why: str) -> CreationUnknown:
     """Build the error of a run whose job may exist.
 
     ``why`` ends the sentence.
@@ -103,7 +103,7 @@ def unknown_error(run_id: str, why: str) -> CreationUnknown:
     )
 
 
-def unknown(error: CreationUnknown, at: float) -> Transition:
+def creation_unknown(error: CreationUnknown, at: float) -> Transition:
     """Build the transition of a run whose job may exist."""
     return Transition(
         phase=Phase.CREATED,
@@ -114,7 +114,7 @@ def unknown(error: CreationUnknown, at: float) -> Transition:
     )
 
 
-def waiting(error: BenchError, at: float) -> Transition:
+def wait_for_quota(error: BenchError, at: float) -> Transition:
     """Build the transition of a run that waits for room in a quota."""
     return Transition(
         phase=Phase.QUEUED,
@@ -125,7 +125,7 @@ def waiting(error: BenchError, at: float) -> Transition:
     )
 
 
-def place_waits(error: BenchError, at: float, *, is_of_job: bool) -> Transition:
+def wait_for_place(error: BenchError, at: float, *, is_of_job: bool) -> Transition:
     """Build the transition of a run that waits until its job or its place is repaired.
 
     ``is_of_job``: the place takes other jobs.
@@ -141,35 +141,37 @@ def place_waits(error: BenchError, at: float, *, is_of_job: bool) -> Transition:
     )
 
 
-def refused(run_id: str, error: BenchError, at: float) -> Transition:
+def job_refused(run_id: str, error: BenchError, at: float) -> Transition:
     """Build the final transition of a run whose job was not created."""
     if error.cause_id == JOB_DENIED:
-        return denied(run_id, error, at)
+        return job_denied(run_id, error, at)
     return _without_job(run_id, f"Its job was not created: {error.message}", error.action, at)
 
 
-def denied(run_id: str, error: BenchError, at: float) -> Transition:
+def job_denied(run_id: str, error: BenchError, at: float) -> Transition:
     """Build the final transition of a run whose job alone is refused."""
     cause = f"Its job was not created: {error.message}"
     return _without_job(run_id, cause, error.action, at, JOB_DENIED)
 
 
-def failed(run_id: str, error: BaseException, at: float) -> Transition:
+def creation_failed(run_id: str, error: BaseException, at: float) -> Transition:
     """Build the transition after an error during the creation."""
     if isinstance(error, BenchError) and not isinstance(error, CreationUnknown):
-        return refused(run_id, error, at)
+        return job_refused(run_id, error, at)
     if not isinstance(error, CreationUnknown):
-        error = unknown_error(run_id, f"k8sbench broke off ({type(error).__name__}).")
-    return unknown(error, at)
+        error = creation_unknown_error(run_id, f"k8sbench broke off ({type(error).__name__}).")
+    return creation_unknown(error, at)
 
 
-def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> Transition:
+def first_creation_failed(
+    run_id: str, error: BaseException, at: float, *, survives: bool
+) -> Transition:
     """Build the transition of a run whose first creation failed.
 
     The job may exist all the same if the answer was lost.
     """
     if survives:
-        return failed(run_id, error, at)
+        return creation_failed(run_id, error, at)
     error = error if isinstance(error, BenchError) else BenchError(type(error).__name__)
     return Transition(
         phase=Phase.FAILED,
@@ -180,7 +182,7 @@ def refusal(run_id: str, error: BaseException, at: float, *, survives: bool) -> 
     )
 
 
-def never(run_id: str, at: float) -> Transition:
+def never_created(run_id: str, at: float) -> Transition:
     """Build the final transition of a run whose job was not found."""
     cause = "Its job was never created: the cluster has none of its name."
     return _without_job(run_id, cause, "", at)
@@ -214,30 +216,31 @@ def may_be_submitted_again(run: Run) -> bool:
     return run.phase.final and run.history[-1].cause_id in WITHOUT_JOB
 
 
-def missing(run: Run, at: float, *, left_s: float) -> Transition | None:
+def job_missing(run: Run, at: float, *, left_s: float) -> Transition | None:
     """Return the transition of a run whose job the cluster does not have.
 
-    For ``left_s`` more seconds a request may still be on its way: final without any. None if
+    A request may still be on its way for ``left_s`` seconds; with none left the run ends. None if
     nothing changes.
     """
     if left_s <= 0.0:
-        return never(run.run_id, at)
+        return never_created(run.run_id, at)
     if run.history[-1].cause_id == CREATION_UNKNOWN:
         return None
     why = "the cluster has none, but a request for it may still be on its way."
-    return unknown(unknown_error(run.run_id, why), at)
+    return creation_unknown(creation_unknown_error(run.run_id, why), at)
 
 
-def unless_on_its_way(run: Run, error: BaseException, *, left_s: float) -> BaseException:
+def error_or_unknown(run: Run, error: BaseException, *, left_s: float) -> BaseException:
     """Return ``error``, or CreationUnknown while an earlier request may still succeed.
 
-    The earlier request's answer was lost: that another one is rejected says nothing about it.
+    The answer to the earlier request was lost, and the rejection of another one does not tell its
+    outcome.
     ``left_s`` are the seconds for which it may be on its way.
     """
     is_unsure = run.history[-1].cause_id == CREATION_UNKNOWN
     if isinstance(error, CreationUnknown) or not (is_unsure and left_s > 0.0):
         return error
-    return unknown_error(
+    return creation_unknown_error(
         run.run_id, f"an earlier request may still be on its way, and another one fails: {error}"
     )
 
@@ -257,21 +260,23 @@ The trainer checks the rest of the command against the checkpoints.
 """
 
 
-def restarting(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
+def attempt_restarts(plan: RunPlan, attempt: int, why: str, at: float) -> Transition:
     """Build the transition before an ended attempt's objects are deleted.
 
     ``attempt`` is the ended attempt's number, ``why`` the sentence on its end.
     """
-    cause = f"{_which(plan, attempt + 1)}: {why}"
+    cause = f"{_attempt_in_words(plan, attempt + 1)}: {why}"
     return Transition(phase=Phase.CREATED, at=at, cause=cause, cause_id=RESTARTING)
 
 
-def continued(plan: RunPlan, attempt: int, at: float) -> Transition:
+def training_continues(plan: RunPlan, attempt: int, at: float) -> Transition:
     """Build the transition of a continued training.
 
     ``attempt`` is the number of its last attempt.
     """
-    return restarting(plan, attempt, "It is continued, from its newest checkpoint if any.", at)
+    return attempt_restarts(
+        plan, attempt, "It is continued, from its newest checkpoint if any.", at
+    )
 
 
 def is_continued(run: Run) -> bool:
@@ -287,76 +292,82 @@ def keeps_checkpoints(run: Run) -> bool:
     return is_over and run.plan.training is not None and run.plan.checkpoints is not None
 
 
-def may_be_continued(run: Run, asked: RunPlan | None = None) -> bool:
+def may_be_continued(run: Run, plan: RunPlan | None = None) -> bool:
     """True if a training can continue, by its own plan or a longer one."""
     is_ours = keeps_checkpoints(run) and run.history[-1].cause_id != TAKEN_OVER
-    longer = asked is not None and is_longer(asked, run.plan)
+    longer = plan is not None and is_longer(plan, run.plan)
     return is_ours and (longer or run.phase is not Phase.SUCCEEDED)
 
 
-def is_longer(asked: RunPlan, before: RunPlan) -> bool:
+def is_longer(plan: RunPlan, before: RunPlan) -> bool:
     """True if a plan trains longer or to a higher target."""
-    new, old = asked.training, before.training
+    new, old = plan.training, before.training
     if new is None or old is None or new.unit != old.unit or new.length < old.length:
         return False
     goes_beyond = not new.stop_at_target or (new.target or 0.0) > (old.target or 0.0)
     return new.length > old.length or (old.stop_at_target and goes_beyond)
 
 
-def check_same_case(wanted: RunPlan, existing: RunPlan) -> None:
-    """Raise :class:`UsageError` unless a plan may take up an existing run."""
-    there = case_values(existing)
-    asked = case_values(wanted)
-    differing = [name for name in fields_for("case") if there.get(name) != asked.get(name)]
-    if LENGTHENED.issuperset(differing) and is_longer(wanted, existing):
+def check_same_case(plan: RunPlan, existing: RunPlan) -> None:
+    """Raise :class:`UsageError` unless an existing run may continue with a plan."""
+    values_before = case_values(existing)
+    values_now = case_values(plan)
+    differing = [
+        name for name in fields_for("case") if values_before.get(name) != values_now.get(name)
+    ]
+    if LENGTHENED.issuperset(differing) and is_longer(plan, existing):
         differing = []
-    # No part of the case; but with another seed, or without them, no checkpoint is gone on from.
-    others = ["seed"] if existing.seed not in {None, wanted.seed} else []
-    others += ["checkpoints"] if existing.checkpoints and not wanted.checkpoints else []
-    if differing or others:
+    # Not part of the case; but a checkpoint cannot be continued with another seed, or elsewhere.
+    other_options = ["seed"] if existing.seed not in {None, plan.seed} else []
+    other_options += ["checkpoints"] if existing.checkpoints and not plan.checkpoints else []
+    if differing or other_options:
         case_name = f"{existing.benchmark} {existing.framework} {existing.case}"
         what = "is another case" if differing else "cannot be taken up with another option"
         raise UsageError(
             f"Run {existing.run_id} exists and {what}: {case_name} {existing.precision}"
-            f" (other: {', '.join(differing + others)}).",
+            f" (other: {', '.join(differing + other_options)}).",
             "Take another --run-id, or the options that it was submitted with.",
         )
 
 
-def elsewhere(plan: RunPlan, attempt: int, at: float, uid: str | None) -> Transition:
+def restarted_elsewhere(plan: RunPlan, attempt: int, at: float, uid: str | None) -> Transition:
     """Build the transition of a run that another store has restarted.
 
     ``attempt`` is the number of the attempt before, ``uid`` that of the job that follows it.
     """
-    again = restarting(plan, attempt, "It was begun by another store.", at)
+    again = attempt_restarts(plan, attempt, "It was begun by another store.", at)
     return msgspec.structs.replace(again, job_uid=uid)
 
 
-def restart_waits(run: Run, error: BenchError, at: float) -> Transition:
+def attempt_waits(run: Run, error: BenchError, at: float) -> Transition:
     """Build the transition of a run whose next attempt cannot be created yet."""
-    return _not_created(run, Phase.CREATED, "is not created yet", error, at)
+    return _attempt_not_created(run, Phase.CREATED, "is not created yet", error, at)
 
 
-def restart_refused(run: Run, error: BenchError, at: float) -> Transition:
+def attempt_refused(run: Run, error: BenchError, at: float) -> Transition:
     """Build the end of a run whose next attempt cannot be created at all."""
-    return _not_created(run, Phase.FAILED, "was not created", error, at)
+    return _attempt_not_created(run, Phase.FAILED, "was not created", error, at)
 
 
-def _not_created(run: Run, phase: Phase, what: str, error: BenchError, at: float) -> Transition:
+def _attempt_not_created(
+    run: Run, phase: Phase, what: str, error: BenchError, at: float
+) -> Transition:
     return Transition(
         phase=phase,
         at=at,
-        cause=f"{_which(run.plan, run.attempt)} {what}: {error.message}",
+        cause=f"{_attempt_in_words(run.plan, run.attempt)} {what}: {error.message}",
         cause_id=RESTART_REFUSED if phase.final else RESTART_WAITS,
         action=error.action or None,
     )
 
 
-def numbered(run: Run, end: Transition) -> Transition:
+def with_attempt_number(run: Run, end: Transition) -> Transition:
     """Return a run's end with its attempt's number, if there were several."""
     if not run.restarts or end.phase not in {Phase.FAILED, Phase.LOST}:
         return end
-    return msgspec.structs.replace(end, cause=f"{_which(run.plan, run.attempt)} ended: {end.cause}")
+    return msgspec.structs.replace(
+        end, cause=f"{_attempt_in_words(run.plan, run.attempt)} ended: {end.cause}"
+    )
 
 
 def is_restarting(run: Run) -> bool:
@@ -364,5 +375,5 @@ def is_restarting(run: Run) -> bool:
     return bool(run.restarts) and not run.phase.final and not is_known_created(run)
 
 
-def _which(plan: RunPlan, number: int) -> str:
+def _attempt_in_words(plan: RunPlan, number: int) -> str:
     return f"Attempt {number} of {max(number, plan.max_restarts + 1)}"

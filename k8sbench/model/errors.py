@@ -245,15 +245,15 @@ def may_pass(error: BenchError) -> bool:
     return is_of_place(error) or error.cause_id in OF_JOB_OR_PLACE
 
 
-def few(names: Sequence[str], most: int = FEW) -> str:
+def list_few(names: Sequence[str], most: int = FEW) -> str:
     """List the first names, and say how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Write ``Did you mean …? ``; empty if no known word is near."""
-    alike = {candidate.lower().replace("-", "_"): candidate for candidate in known}
+    alike = {candidate.lower().replace("-", "_"): candidate for candidate in words}
     near = difflib.get_close_matches(word.lower().replace("-", "_"), alike, n=1)
     return f"Did you mean {alike[near[0]]}? " if near else ""
 

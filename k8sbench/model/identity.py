@@ -19,7 +19,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError, did_you_mean, list_few
 from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
@@ -92,7 +92,7 @@ def check_set(name: str, sets: Sequence[str]) -> None:
     """Reject a set that is not among those that there are, the latest first."""
     sets = list(dict.fromkeys(sets))
     if name not in sets:
-        near = did_you_mean(name, sets) + f"Latest sets: {few(sets)}."
+        near = did_you_mean(name, sets) + f"Latest sets: {list_few(sets)}."
         raise NotFound(
             f"There is no set {name!r}.", near if sets else f"The store is empty. {FIRST_RUN}"
         )
@@ -117,7 +117,7 @@ def resolve(
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        shown = few(fitting[::-1])
+        shown = list_few(fitting[::-1])
         raise UsageError(
             f"{len(fitting)} runs begin with {text!r}: {shown}.", "Type more of the id."
         )

@@ -40,7 +40,7 @@ class InjectedVariable(msgspec.Struct, frozen=True):
 
     name: str
     value: str
-    """With placeholders: see :meth:`JobKind.injected` and :attr:`JobKind.local`."""
+    """With placeholders: see :meth:`JobKind.injected_variables` and :attr:`JobKind.local`."""
     of: Literal["all", "first", "others"] = "all"
     """Replicas that get the variable; the first is that of rank 0."""
 
@@ -157,8 +157,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reserved(self) -> frozenset[str]:
         """Names of all variables that the operator sets itself."""
-        ours = {variable.name for variable in (*self.variables, *self.env)}
-        return self.variables_of_others | ours | self.fields.keys()
+        set_for_all = {variable.name for variable in (*self.variables, *self.env)}
+        return self.variables_of_others | set_for_all | self.fields.keys()
 
     def policy(self, **settings: object) -> dict[str, Any]:
         """Return the part of ``spec`` with suspension and time limits."""
@@ -166,16 +166,16 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
 
     def replica_specs(self, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the replicas of a job's ``spec`` by type; None without them."""
-        found = spec.get(self.replicas_key)
-        if found is None or self.runtime is None or self.others in found:
-            return found
+        replicas = spec.get(self.replicas_key)
+        if replicas is None or self.runtime is None or self.others in replicas:
+            return replicas
         container = {
             "name": self.container,
-            "image": found.get("image"),
-            "resources": found.get("resourcesPerNode"),
+            "image": replicas.get("image"),
+            "resources": replicas.get("resourcesPerNode"),
         }
         template = {"spec": {"containers": [container]}}
-        return {self.others: {"replicas": found.get("numNodes"), "template": template}}
+        return {self.others: {"replicas": replicas.get("numNodes"), "template": template}}
 
     def runtime_name(self, job: str, nonce: str) -> str:
         """Return the name of a job's runtime.
@@ -187,8 +187,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def replica_of(self, pod: str, job: str) -> str:
         """Name the replica of a job, given its pod's name."""
         # Not one pattern with the job's name in it: it would be compiled for each job.
-        own = pod.removeprefix(job)
-        match = re.fullmatch(self.pod_suffix, own) if own != pod else None
+        suffix = pod.removeprefix(job)
+        match = re.fullmatch(self.pod_suffix, suffix) if suffix != pod else None
         parts = {} if match is None else match.groupdict()
         rank = parts.get("rank")
         if "role" in parts:
@@ -200,8 +200,8 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         """Split ``count`` replicas into (type, number), the leading one first."""
         if self.lead is None:
             return ((self.others, count),)
-        rest = ((self.others, count - 1),) if count > 1 else ()
-        return ((self.lead, 1), *rest)
+        others = ((self.others, count - 1),) if count > 1 else ()
+        return ((self.lead, 1), *others)
 
     def names(self, count: int) -> list[str]:
         """Return replica names as the operator makes them, rank 0 first.
@@ -225,7 +225,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         """Return the command that starts ``module`` of the trainers below ``mount``."""
         return tuple(word.format(module=module, mount=mount) for word in self.launcher)
 
-    def injected(self, values: Mapping[str, object]) -> Variables:
+    def injected_variables(self, values: Mapping[str, object]) -> Variables:
         """Return the variables that the operator appends to a container.
 
         ``values`` are the placeholders: ``job`` (its name), ``rank`` of the replica, ``replicas``
@@ -235,14 +235,14 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         processes = str(values["processes"])
         replicas = int(str(values["replicas"]))
         per_replica = int(processes) if re.fullmatch(r"[+-]?\d+", processes) else 1
-        return filled(self.variables, {**values, "world_size": replicas * per_replica})
+        return fill_variables(self.variables, {**values, "world_size": replicas * per_replica})
 
     def phase(self, conditions: Iterable[str]) -> Phase | None:
         """Return the phase for a job's true conditions; None if unknown."""
         true = set(conditions)
         return next((ours for theirs, ours in self.conditions if theirs in true), None)
 
-    def made(self, status: Mapping[str, Any]) -> Iterable[Mapping[str, int]]:
+    def pod_counts(self, status: Mapping[str, Any]) -> Iterable[Mapping[str, int]]:
         """Count the pods of the job's objects, for a job without conditions."""
         return status.get("jobsStatus") or ()
 
@@ -250,16 +250,18 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         self, status: Mapping[str, Any], phase: Phase, *, only_true: bool = True
     ) -> Mapping[str, Any] | None:
         """Return the condition in ``status`` that means ``phase``; None without one."""
-        meant = [name for name, ours in self.conditions if ours is phase]
+        types = [name for name, ours in self.conditions if ours is phase]
         matching = [
             condition
             for condition in status.get("conditions") or ()
-            if condition["type"] in meant and (not only_true or condition.get("status") == "True")
+            if condition["type"] in types and (not only_true or condition.get("status") == "True")
         ]
-        return min(matching, key=lambda condition: meant.index(condition["type"]), default=None)
+        return min(matching, key=lambda condition: types.index(condition["type"]), default=None)
 
 
-def filled(variables: Iterable[InjectedVariable], values: Mapping[str, object]) -> Variables:
+def fill_variables(
+    variables: Iterable[InjectedVariable], values: Mapping[str, object]
+) -> Variables:
     """Return the variables of the replica ``rank`` with their values."""
     return [
         (variable.name, variable.value.format(**values))

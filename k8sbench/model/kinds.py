@@ -291,7 +291,7 @@ def rendezvous_port(plan: RunPlan) -> int:
     return HOST_PORTS[drawn % len(HOST_PORTS)]
 
 
-def served(groups: Container[str]) -> list[str]:
+def served_words(groups: Container[str]) -> list[str]:
     """Return the values of ``--job-kind`` that a cluster serves.
 
     ``groups`` are the cluster's API groups.

@@ -44,9 +44,9 @@ _TROUBLE = re.compile(
 
 
 def is_trouble(taint: str) -> bool:
-    """Return True if a taint, by its key, is of a node in trouble.
+    """Return True if a taint, by its key, marks a node in trouble.
 
-    Such a node is not ready yet, is not healthy, or is about to be taken away.
+    Such a node is not ready yet, is not healthy, or is about to be removed.
     """
     return _TROUBLE.match(taint) is not None
 
@@ -91,7 +91,7 @@ def is_true(condition: KubeObject | None) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def moment(stamp: str | None) -> float | None:
+def parse_time(stamp: str | None) -> float | None:
     """Read a time stamp as Unix seconds; None without one."""
     if not stamp:
         return None

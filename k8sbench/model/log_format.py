@@ -101,7 +101,7 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def read_unit(self) -> notation.Unit:
         """The unit, taken apart."""
-        return notation.declared(self.unit) or notation.Unit(1.0, "")
+        return notation.parse_unit(self.unit) or notation.Unit(1.0, "")
 
     @property
     def counts_steps(self) -> bool:

@@ -1,14 +1,14 @@
 r"""Masking of credentials in text.
 
 Text of commands, logs, events and errors may hold credentials. :func:`masked` replaces each by
-``***`` and is used wherever such text is printed, stored as a cause, served or exported. All that
-looks like one is in the table :data:`FORMS`: names with values, headers, URLs, tokens with a known
-beginning, private keys. Other text stays as it is, and so does the number of lines.
+``***`` and is used wherever such text is printed, stored as a cause, served or exported. The table
+:data:`FORMS` lists the forms of credentials: names with values, headers, URLs, tokens with a known
+beginning. Private keys take several lines. Other text and the number of lines do not change.
 
-A large log must cost little. Most of its lines differ in their digits alone, and no form tells
-digits apart: of lines that are equal but for these, one is looked at. An expression that ignores
-case is slow, so a form has hints, which begin with plain text: Python finds that fast. Expressions
-are compiled when they are needed.
+Large logs must be masked fast. Most of their lines differ in digits only, and no form distinguishes
+digits, so lines that are equal except for digits are searched once. Expressions that ignore case
+are slow, so each form has hints that begin with plain text, which Python finds fast. Expressions
+are compiled on first use.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ KEY_LINES = 250
 
 
 class Masking:
-    """Masks the lines of a log, which come one part after the other."""
+    """Masks the lines of a log that arrives in parts."""
 
     def __init__(self, *, is_in_key: bool = False) -> None:
         self._clean: set[bytes] = set()
@@ -288,36 +288,40 @@ class Masking:
     def text(self, text: bytes) -> bytes:
         """Mask text of whole lines."""
         shapes = text.translate(_ZEROS).split(b"\n")
-        found = self._found(shapes)
-        if not (found or self._key_lines or self._is_named):
+        with_credential = self._with_credential(shapes)
+        if not (with_credential or self._key_lines or self._is_named):
             return text
-        return b"\n".join(self._masked(text.split(b"\n"), shapes, found))
+        return b"\n".join(self._mask_lines(text.split(b"\n"), shapes, with_credential))
 
     def lines(self, lines: Sequence[bytes]) -> list[bytes]:
         """Mask lines without their ends."""
         shapes = [line.translate(_ZEROS) for line in lines]
-        return [*self._masked(lines, shapes, self._found(shapes))]
+        return [*self._mask_lines(lines, shapes, self._with_credential(shapes))]
 
-    def _found(self, shapes: Sequence[bytes]) -> set[bytes]:
+    def _with_credential(self, shapes: Sequence[bytes]) -> set[bytes]:
         """Return the shapes of lines that hold a credential."""
         new = {*shapes} - self._clean
-        found = {shape for shape in new if _holds(shape)} if _holds(b"\n".join(new)) else set()
+        with_credential = (
+            {shape for shape in new if _has_credential(shape)}
+            if _has_credential(b"\n".join(new))
+            else set()
+        )
         if len(self._clean) < MOST_SHAPES:
-            self._clean |= new - found
-        return found
+            self._clean |= new - with_credential
+        return with_credential
 
-    def _masked(
-        self, lines: Sequence[bytes], shapes: Sequence[bytes], found: Set[bytes]
+    def _mask_lines(
+        self, lines: Sequence[bytes], shapes: Sequence[bytes], with_credential: Set[bytes]
     ) -> Iterator[bytes]:
         for line, shape in zip(lines, shapes, strict=True):
             # A part of a private key, or a value, looks like any other line.
             goes_on = self._key_lines or self._is_named
-            yield self._line(line) if goes_on or shape in found else line
+            yield self._mask_line(line) if goes_on or shape in with_credential else line
 
-    def _line(self, text: bytes) -> bytes:
+    def _mask_line(self, text: bytes) -> bytes:
         # All forms are ASCII, and any byte is a character of this encoding.
         line = text.decode("latin-1")
-        for form in _forms(line.lower().translate(_NO_DIGITS)):
+        for form in _possible_forms(line.lower().translate(_NO_DIGITS)):
             line = form.pattern.sub(_mask, line)
         if self._is_named:
             line = _VALUE_LINE.pattern.sub(_mask, line)
@@ -339,52 +343,56 @@ class Masking:
 def masked(text: str) -> str:
     """Return text with ``***`` in place of what looks like a credential.
 
-    It may be the last lines of a log, which begin within a private key.
+    The text may be the end of a log, and begin within a private key.
     """
     data = text.encode("utf-8", "surrogatepass")
-    end = _KEY_ENDS.search(text.partition("-----BEGIN ")[0]) if _KEY in text else None
-    found = Masking(is_in_key=end is not None).text(data)
-    return text if found is data else found.decode("utf-8", "surrogatepass")
+    end_of_key = _KEY_ENDS.search(text.partition("-----BEGIN ")[0]) if _KEY in text else None
+    masked_data = Masking(is_in_key=end_of_key is not None).text(data)
+    return text if masked_data is data else masked_data.decode("utf-8", "surrogatepass")
 
 
-_of_field = functools.lru_cache(1024)(masked)
-"""Masks again and again the same text: the states of many runs have the same causes."""
+_mask_cached = functools.lru_cache(1024)(masked)
+""":func:`masked` with a cache, because the states of many runs have the same causes."""
 
 
 def mask_fields(value: msgspec.Struct, *names: str) -> None:
-    """Mask fields of a struct that is being made."""
+    """Mask fields of a struct, in its ``__post_init__``."""
     for name in names:
         text = getattr(value, name)
-        if text and (instead := _of_field(text)) != text:
-            msgspec.structs.force_setattr(value, name, instead)
+        if text and (replacement := _mask_cached(text)) != text:
+            msgspec.structs.force_setattr(value, name, replacement)
 
 
-def masked_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def mask_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Mask a log that comes in pieces of any size."""
     masking = Masking()
-    held: list[bytes] = []
+    unfinished: list[bytes] = []
     for piece in pieces:
         whole, end, rest = piece.rpartition(b"\n")
         if end:
-            yield masking.text(b"".join((*held, whole))) + end
-            held = [rest]
+            yield masking.text(b"".join((*unfinished, whole))) + end
+            unfinished = [rest]
         else:
-            held.append(piece)
-    yield masking.text(b"".join(held))
+            unfinished.append(piece)
+    yield masking.text(b"".join(unfinished))
 
 
-def _forms(low: str) -> Iterator[Form]:
+def _possible_forms(low: str) -> Iterator[Form]:
     """Yield the forms that text in lower case, with 0 for each digit, may hold."""
-    found = {hint for hint in _HINTS if hint.is_in(low)}
-    return (form for form in FORMS if not found.isdisjoint(form.hints))
+    hints = {hint for hint in _HINTS if hint.is_in(low)}
+    return (form for form in FORMS if not hints.isdisjoint(form.hints))
 
 
-def _holds(shape: bytes) -> bool:
-    """Return True if a line among these holds a credential."""
+def _has_credential(shape: bytes) -> bool:
+    """Return True if a line of some text holds a credential."""
     text = shape.decode("latin-1")
     low = text.lower()
     is_name = _NAME_HINT.is_in(low) and _NAME_LINE.pattern.search(text)
-    return bool(is_name) or _KEY in text or any(one.pattern.search(text) for one in _forms(low))
+    return (
+        bool(is_name)
+        or _KEY in text
+        or any(form.pattern.search(text) for form in _possible_forms(low))
+    )
 
 
 def _mask(match: re.Match[str]) -> str:

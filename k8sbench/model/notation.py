@@ -73,25 +73,25 @@ class Unit(NamedTuple):
     def _parts(self) -> tuple[str, str]:
         """Prefix and time of a rate."""
         names = ((many, per) for per in ("s", "min", "h", "day", "ms") for many in MANY)
-        fits = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
-        return next(fits, ("", "s"))
+        matching = ((m, per) for m, per in names if MANY[m] / SECONDS[per] == self.scale)
+        return next(matching, ("", "s"))
 
 
-def counted(word: str) -> tuple[float, str]:
+def parse_count(word: str) -> tuple[float, str]:
     """Return the factor and noun of ``Ktokens``, ``img`` or ``K``."""
     first = word[:1]
-    rest = word[1:].strip().lower()
-    if word.lower() not in NOUNS and first in MANY and (not rest or rest in NOUNS):
-        return MANY[first], NOUNS.get(rest, "")
+    noun = word[1:].strip().lower()
+    if word.lower() not in NOUNS and first in MANY and (not noun or noun in NOUNS):
+        return MANY[first], NOUNS.get(noun, "")
     return 1.0, NOUNS.get(word.lower(), word)
 
 
-def declared(text: str) -> Unit | None:
+def parse_unit(text: str) -> Unit | None:
     """Read a declared unit: ``images/s``, ``Ktokens/s``, ``ms/step``; None if invalid."""
     first, _, last = (part.strip() for part in text.partition("/"))
     if first in SECONDS:
         return Unit(SECONDS[first], "steps", is_time=True) if NOUNS.get(last) == "steps" else None
-    scale, noun = counted(first)
+    scale, noun = parse_count(first)
     return Unit(scale / SECONDS[last or "s"], noun) if (last or "s") in SECONDS else None
 
 
@@ -137,7 +137,7 @@ class Pattern(Protocol):
         """Return all matches."""
 
 
-def compiled(text: str) -> Pattern:
+def compile_expression(text: str) -> Pattern:
     """Compile an expression of a user.
 
     Raises :class:`InputError` where RE2 does not take it, or where it would mean something else
@@ -151,8 +151,8 @@ def compiled(text: str) -> Pattern:
         expression = re2.compile(text, options)
     except re2.error as error:
         problem = error.args[0].decode(errors="replace")
-        instead = INSTEAD.get(problem.rpartition(": ")[2])
-        raise InputError(f"{problem}; {instead}" if instead else problem) from error
+        replacement = INSTEAD.get(problem.rpartition(": ")[2])
+        raise InputError(f"{problem}; {replacement}" if replacement else problem) from error
     names = _NAMES.findall(text)
     if len(names) > len(set(names)):
         raise InputError("two groups have the same name")

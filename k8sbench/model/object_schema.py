@@ -98,73 +98,77 @@ class ObjectSchema:
         root = version["schema"]["openAPIV3Schema"]
         self._spec: Mapping[str, Json] = root["properties"]["spec"]
 
-    def checked(self, asked: Json, old: Spec | None = None) -> dict[str, Json]:
+    def check(self, manifest: Json, old: Spec | None = None) -> dict[str, Json]:
         """Return an object without what the API server drops: its status, and nulls.
 
         ``old`` is its spec before a change. Raises :class:`UsageError` with every fault of the
         first kind.
         """
-        faults = list(_head_faults(asked))
+        faults = list(_metadata_faults(manifest))
         if faults:
-            raise _refused(asked, faults)
-        spec = _without_nulls(asked["spec"], self._spec)
+            raise _invalid_object(manifest, faults)
+        spec = _without_nulls(manifest["spec"], self._spec)
         faults = list(_faults(spec, self._spec, "spec"))
         if not faults:  # as for the API server, rules are for what has the right types
-            faults = [*_name_faults(asked), *_rule_faults(spec, self._spec, "spec")]
+            faults = [*_name_faults(manifest), *_rule_faults(spec, self._spec, "spec")]
             faults += [("spec", text) for text, holds in RULES.items() if not holds(spec)]
             faults += [] if old is None else self._changes(old, spec)
         if faults:
-            raise _refused(asked, faults)
-        metadata = {key: asked["metadata"][key] for key in NAMES if asked["metadata"].get(key)}
+            raise _invalid_object(manifest, faults)
+        metadata = {
+            key: manifest["metadata"][key] for key in NAMES if manifest["metadata"].get(key)
+        }
         return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
 
     def _changes(self, old: Spec, new: Spec) -> list[Fault]:
-        fixed = [name for name, one in self._spec["properties"].items() if _is_fixed(one)]
+        immutable = [
+            name for name, schema in self._spec["properties"].items() if _is_immutable(schema)
+        ]
         absent = object()
         faults = [
             (f"spec.{name}", CHANGE)
-            for name in fixed
+            for name in immutable
             if old.get(name, absent) != new.get(name, absent)
         ]
         return faults + [("spec", text) for text, holds in CHANGES.items() if not holds(old, new)]
 
 
-def _refused(asked: Json, faults: Sequence[Fault]) -> UsageError:
-    about = asked.get("metadata") if isinstance(asked, dict) else None
-    name = about.get("name") if isinstance(about, dict) else None
-    said = "; ".join(f"{path}: {what}" for path, what in faults)
+def _invalid_object(manifest: Json, faults: Sequence[Fault]) -> UsageError:
+    metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    problems = "; ".join(f"{path}: {what}" for path, what in faults)
     what = f"Benchmark {name}" if isinstance(name, str) else "The Benchmark"
     return UsageError(
-        f"{what} is invalid: {said}.", "The fields are those of: k8sbench operator crd"
+        f"{what} is invalid: {problems}.", "The fields are those of: k8sbench operator crd"
     )
 
 
-def _is_fixed(schema: Mapping[str, Json]) -> bool:
-    return any(one["rule"] == IMMUTABLE for one in schema.get("x-kubernetes-validations", ()))
+def _is_immutable(schema: Mapping[str, Json]) -> bool:
+    return any(rule["rule"] == IMMUTABLE for rule in schema.get("x-kubernetes-validations", ()))
 
 
-def _head_faults(asked: Json) -> Iterator[Fault]:
+def _metadata_faults(manifest: Json) -> Iterator[Fault]:
     """Yield what is wrong around the spec."""
-    if not isinstance(asked, dict):
+    if not isinstance(manifest, dict):
         yield "object", "is no mapping"
         return
     for key, value in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if asked.get(key) != value:
+        if manifest.get(key) != value:
             yield key, f"must be {value}"
-    for key in asked.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
+    for key in manifest.keys() - {"apiVersion", "kind", "metadata", "spec", "status"}:
         yield key, "unknown field"
-    if not isinstance(asked.get("spec"), dict):
+    if not isinstance(manifest.get("spec"), dict):
         yield "spec", "is needed, as a mapping"
-    about = asked.get("metadata")
-    if not isinstance(about, dict) or not isinstance(about.get("name"), str):
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         yield "metadata.name", "is needed, as text"
         return
-    for key in about.keys() - NAMES - SERVER:
+    for key in metadata.keys() - NAMES - SERVER:
         yield f"metadata.{key}", "unknown field"
-    if not isinstance(about.get("namespace") or "", str):
+    if not isinstance(metadata.get("namespace") or "", str):
         yield "metadata.namespace", "must be text"
     for field, pattern in (("labels", VALUE), ("annotations", None)):
-        yield from _pair_faults(about.get(field) or {}, f"metadata.{field}", pattern)
+        yield from _pair_faults(metadata.get(field) or {}, f"metadata.{field}", pattern)
 
 
 def _pair_faults(pairs: Json, path: str, pattern: str | None) -> Iterator[Fault]:
@@ -179,22 +183,22 @@ def _pair_faults(pairs: Json, path: str, pattern: str | None) -> Iterator[Fault]
             yield f"{path}.{key}", f"{value!r} is no value of a label"
 
 
-def _name_faults(asked: Mapping[str, Json]) -> Iterator[Fault]:
-    if _NAME.fullmatch(asked["metadata"]["name"]) is None:
+def _name_faults(manifest: Mapping[str, Json]) -> Iterator[Fault]:
+    if _NAME.fullmatch(manifest["metadata"]["name"]) is None:
         yield "metadata.name", NAME
 
 
 def _without_nulls(value: Json, schema: Mapping[str, Json]) -> Json:
     """Drop nulls of fields that cannot be null."""
     if isinstance(value, dict) and "properties" in schema:
-        known = schema["properties"]
+        properties = schema["properties"]
         return {
-            name: _without_nulls(one, known.get(name, {}))
-            for name, one in value.items()
-            if one is not None or name not in known or known[name].get("nullable")
+            name: _without_nulls(inner, properties.get(name, {}))
+            for name, inner in value.items()
+            if inner is not None or name not in properties or properties[name].get("nullable")
         }
     if isinstance(value, list) and "items" in schema:
-        return [_without_nulls(one, schema["items"]) for one in value]
+        return [_without_nulls(inner, schema["items"]) for inner in value]
     return value
 
 
@@ -242,43 +246,43 @@ def _faults(value: Json, schema: Mapping[str, Json], path: str) -> Iterator[Faul
         return
     for keyword, holds in _LIMITS.items():
         if keyword in schema and not holds(value, schema[keyword]):
-            yield path, f"{_shown(value)} breaks {keyword} {schema[keyword]}"
+            yield path, f"{_shorten(value)} breaks {keyword} {schema[keyword]}"
     if isinstance(value, dict):
         yield from _property_faults(value, schema, path)
     if isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _faults(one, schema["items"], f"{path}[{number}]")
-            if schema.get("x-kubernetes-list-type") == "set" and one in value[:number]:
-                yield f"{path}[{number}]", f"{_shown(one)} stands there twice"
+        for number, item in enumerate(value):
+            yield from _faults(item, schema["items"], f"{path}[{number}]")
+            if schema.get("x-kubernetes-list-type") == "set" and item in value[:number]:
+                yield f"{path}[{number}]", f"{_shorten(item)} stands there twice"
 
 
 def _property_faults(
     value: Mapping[str, Json], schema: Mapping[str, Json], path: str
 ) -> Iterator[Fault]:
-    known, other = schema.get("properties", {}), schema.get("additionalProperties")
+    properties, other = schema.get("properties", {}), schema.get("additionalProperties")
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{path}.{name}", "is needed"
-    for name, one in value.items():
-        field = known.get(name, other)
+    for name, inner in value.items():
+        field = properties.get(name, other)
         if field is None:
             yield f"{path}.{name}", "unknown field"
         else:
-            yield from _faults(one, field, f"{path}.{name}")
+            yield from _faults(inner, field, f"{path}.{name}")
 
 
 def _rule_faults(value: Json, schema: Mapping[str, Json], path: str) -> Iterator[Fault]:
     """Yield the broken rules on the keys of mappings, anywhere in a value."""
-    for one in schema.get("x-kubernetes-validations", ()):
-        pattern = KEYS.fullmatch(one["rule"])
+    for rule in schema.get("x-kubernetes-validations", ()):
+        pattern = KEYS.fullmatch(rule["rule"])
         if pattern and not all(re2.search(pattern[1], key) for key in value):
-            yield path, one["message"]
+            yield path, rule["message"]
     if isinstance(value, dict):
         for name, inner in schema.get("properties", {}).items():
             if name in value:
                 yield from _rule_faults(value[name], inner, f"{path}.{name}")
 
 
-def _shown(value: Json) -> str:
+def _shorten(value: Json) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

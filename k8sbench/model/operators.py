@@ -37,7 +37,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
         return self.name[0].upper() + self.name[1:]
 
     @property
-    def tested(self) -> str:
+    def tested_version(self) -> str:
         """The version that is tested, for people."""
         return ".".join(map(str, self.version))
 

@@ -46,12 +46,12 @@ def readable(path: str) -> str:
     return _NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", path)
 
 
-def escaped_json(text: str) -> str:
+def escape_json(text: str) -> str:
     """Return the JSON document with control characters escaped."""
-    return _NOT_IN_JSON.sub(_escaped, text)
+    return _NOT_IN_JSON.sub(_escape, text)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 

@@ -2,7 +2,7 @@
 
 Pools are data in one file (``pools.yaml``); the built-in one is part of the package. Rules for
 several fields (a pool named twice, more shared memory than the pod has memory) are in
-:func:`problems` and :func:`document_problems`.
+:func:`pool_problems` and :func:`document_problems`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from k8sbench.model.masking import masked
 
 
-def form(pattern: str, description: str) -> msgspec.Meta:
+def text_pattern(pattern: str, description: str) -> msgspec.Meta:
     """Return a text's pattern with its description."""
     return msgspec.Meta(pattern=pattern, description=description)
 
@@ -42,7 +42,7 @@ ObjectName = Annotated[
 """Names of most objects: claims, secrets, queues, classes."""
 Quantity = Annotated[
     str,
-    form(
+    text_pattern(
         r"^\+?([0-9]{1,15}(\.[0-9]{0,9})?|\.[0-9]{1,9})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei"
         r"|[eE][+-]?[0-9]{1,2})?\Z",
         "a Kubernetes quantity such as 4, 500m or 32Gi",
@@ -50,31 +50,40 @@ Quantity = Annotated[
 ]
 """Non-negative amount as Kubernetes writes it: a number and a unit."""
 LabelKey = Annotated[
-    str, form(rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z", "a Kubernetes name such as nvidia.com/gpu")
+    str,
+    text_pattern(rf"^({_SUBDOMAIN}/)?{_QUALIFIED}\Z", "a Kubernetes name such as nvidia.com/gpu"),
 ]
 # The API server checks the keys of annotations in lower case.
 _PREFIX = _SUBDOMAIN.replace("a-z", "A-Za-z")
 AnnotationKey = Annotated[
-    str, form(rf"^({_PREFIX}/)?{_QUALIFIED}\Z", "a Kubernetes name such as example.com/team")
+    str,
+    text_pattern(rf"^({_PREFIX}/)?{_QUALIFIED}\Z", "a Kubernetes name such as example.com/team"),
 ]
 ResourceName = Annotated[
-    str, form(rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z", "an extended resource such as nvidia.com/gpu")
+    str,
+    text_pattern(rf"^{_SUBDOMAIN}/{_QUALIFIED}\Z", "an extended resource such as nvidia.com/gpu"),
 ]
 LabelValue = Annotated[
     str,
-    form(rf"^({_QUALIFIED})?\Z", "a label's value: at most 63 letters, digits, '-', '_' and '.'"),
+    text_pattern(
+        rf"^({_QUALIFIED})?\Z", "a label's value: at most 63 letters, digits, '-', '_' and '.'"
+    ),
 ]
 EnvName = Annotated[
     str,
-    form(r"^([-_A-Za-z]|\.[-_A-Za-z0-9])[-._A-Za-z0-9]*\Z", "the name of an environment variable"),
+    text_pattern(
+        r"^([-_A-Za-z]|\.[-_A-Za-z0-9])[-._A-Za-z0-9]*\Z", "the name of an environment variable"
+    ),
 ]
-Word = Annotated[str, form(r"^[^\0]*\Z", "text without a NUL character")]
+Word = Annotated[str, text_pattern(r"^[^\0]*\Z", "text without a NUL character")]
 """Argument or variable's value that a process can be given."""
 PoolName = Annotated[
     str,
-    form(r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", "a name of lower-case letters, digits and '-'"),
+    text_pattern(
+        r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", "a name of lower-case letters, digits and '-'"
+    ),
 ]
-Capability = Annotated[str, form(r"^[A-Z][A-Z_]*\Z", "a Linux capability such as IPC_LOCK")]
+Capability = Annotated[str, text_pattern(r"^[A-Z][A-Z_]*\Z", "a Linux capability such as IPC_LOCK")]
 
 
 class Toleration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -205,10 +214,10 @@ OTHER_VENDORS = (
 OTHER_VENDOR = "its GPUs are not NVIDIA's: k8sbench is not tested there and has no GPU metrics"
 
 
-def parts_label(labels: Mapping[str, str]) -> tuple[str, str] | None:
+def label_of_parts(labels: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the label of slices or shared GPUs, and the remark."""
-    found = ((key, text) for key, form, text in _PARTS if form.fullmatch(labels.get(key, "")))
-    return next(found, None)
+    matching = ((key, text) for key, form, text in _PARTS if form.fullmatch(labels.get(key, "")))
+    return next(matching, None)
 
 
 def gpu_remark(resource: str, labels: Mapping[str, str]) -> str | None:
@@ -219,7 +228,7 @@ def gpu_remark(resource: str, labels: Mapping[str, str]) -> str | None:
     if resource.startswith(OTHER_VENDORS):
         return OTHER_VENDOR
     remarks = (text for start, text in GPU_REMARKS.items() if resource.startswith(start))
-    return next(remarks, None) or (parts_label(labels) or (None, None))[1]
+    return next(remarks, None) or (label_of_parts(labels) or (None, None))[1]
 
 
 _UNITS: dict[str, Decimal] = {
@@ -230,7 +239,7 @@ _UNITS: dict[str, Decimal] = {
 }
 
 
-def amount(quantity: str) -> Decimal:
+def parse_quantity(quantity: str) -> Decimal:
     """Read a Kubernetes quantity: ``500m`` is 0.5, ``8Gi`` is 8589934592."""
     number = r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     match = re.fullmatch(rf"({number}(?:[eE][+-]?[0-9]+\Z)?)([a-zA-Z]*)", quantity)
@@ -239,14 +248,14 @@ def amount(quantity: str) -> Decimal:
     return Decimal(match[1]) * _UNITS[match[2]]
 
 
-def times(quantity: str, count: int) -> str:
+def multiply(quantity: str, count: int) -> str:
     """Multiply a quantity in its own unit: 8 × ``1.5Gi`` is ``12Gi``."""
     number = re.match("[+0-9.]+", quantity)
     assert number is not None, "a quantity begins with a number"
-    return plain(Decimal(number[0]) * count) + quantity[number.end() :]
+    return write_number(Decimal(number[0]) * count) + quantity[number.end() :]
 
 
-def plain(number: Decimal | int) -> str:
+def write_number(number: Decimal | int) -> str:
     """Write a number without an exponent."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -263,7 +272,7 @@ class Claim(NamedTuple):
 _CLAIM = re.compile(rf"pvc:(?P<name>{_SUBDOMAIN})(?P<folder>(/(?!\.\.?(/|\Z))[^/\0]+)*)/*")
 
 
-def claim(place: str) -> Claim | None:
+def parse_claim(place: str) -> Claim | None:
     """Read ``pvc:NAME[/SUB]``; None for anything else.
 
     A ``..`` or an empty name in it is also None.
@@ -272,27 +281,29 @@ def claim(place: str) -> Claim | None:
     return None if match is None else Claim(match["name"], match["folder"][1:] or None)
 
 
-def problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:
+def pool_problems(pool: NodePool, *, gpus: int | None = None) -> Iterator[tuple[At, str]]:
     """Yield a pool's problems for pods of ``gpus`` GPUs (default: all of a node)."""
     for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
-        if amount(getattr(pool, field)) <= 0:
+        if parse_quantity(getattr(pool, field)) <= 0:
             yield (field,), f"is {getattr(pool, field)}; a pod needs some"
     shares = max(1, pool.gpus_per_node if gpus is None else gpus)
-    if amount(pool.shm) > shares * amount(pool.memory_per_gpu):
+    if parse_quantity(pool.shm) > shares * parse_quantity(pool.memory_per_gpu):
         yield (
             ("shm",),
             f"is {pool.shm}, more than the memory ({shares} × {pool.memory_per_gpu}) it is part of",
         )
     if pool.gpus_per_node > 0 and pool.gpu_model is None:
         yield ("gpu_model",), "is null, but the pool has GPUs; name it as nvidia-smi does"
-    if pool.python_packages is not None and claim(pool.python_packages) is None:
+    if pool.python_packages is not None and parse_claim(pool.python_packages) is None:
         yield ("python_packages",), f"is {pool.python_packages}, not pvc:NAME[/SUB]"
     for index, entry in enumerate(pool.tolerations):
-        yield from ((("tolerations", index, key), text) for key, text in _unfit(entry))
+        yield from (
+            (("tolerations", index, key), text) for key, text in _toleration_problems(entry)
+        )
     yield from ((("nccl_env", *path), text) for path, text in secret_problems(pool.nccl_env))
 
 
-def widened(pool: NodePool, base: NodePool) -> Iterator[str]:
+def widened_fields(pool: NodePool, base: NodePool) -> Iterator[str]:
     """Yield the fields in which a pool lets a pod do more than another pool does.
 
     A narrower one selects fewer nodes, or asks for less. Variables and claims are free: benchmark
@@ -302,7 +313,7 @@ def widened(pool: NodePool, base: NodePool) -> Iterator[str]:
         if getattr(pool, field) != getattr(base, field):
             yield field
     for field in ("cpu_per_gpu", "memory_per_gpu", "shm"):
-        if amount(getattr(pool, field)) > amount(getattr(base, field)):
+        if parse_quantity(getattr(pool, field)) > parse_quantity(getattr(base, field)):
             yield field
     if pool.gpus_per_node > base.gpus_per_node:
         yield "gpus_per_node"
@@ -311,7 +322,7 @@ def widened(pool: NodePool, base: NodePool) -> Iterator[str]:
     if pool.annotations.items() - base.annotations.items():
         yield "annotations"
     for field in ("tolerations", "image_pull_secrets"):
-        if any(one not in getattr(base, field) for one in getattr(pool, field)):
+        if any(item not in getattr(base, field) for item in getattr(pool, field)):
             yield field
     if pool.rdma not in (None, base.rdma):
         yield "rdma"
@@ -320,7 +331,7 @@ def widened(pool: NodePool, base: NodePool) -> Iterator[str]:
             yield field
 
 
-def _unfit(toleration: Toleration) -> Iterator[tuple[str, str]]:
+def _toleration_problems(toleration: Toleration) -> Iterator[tuple[str, str]]:
     """Yield what the API server refuses in a toleration."""
     if toleration.operator == "Exists" and toleration.value:
         yield "value", f"is {toleration.value}, and the operator Exists takes none"
@@ -346,6 +357,6 @@ def document_problems(document: PoolsFile) -> Iterator[tuple[At, str]]:
     for index, pool in enumerate(document.pools):
         if pool.name in names[:index]:
             yield ("pools", index, "name"), f"says {pool.name} a second time"
-        yield from ((("pools", index, *path), text) for path, text in problems(pool))
+        yield from ((("pools", index, *path), text) for path, text in pool_problems(pool))
     if document.default is not None and document.default not in names:
         yield ("default",), f"is {document.default!r}; the file's pools are {', '.join(names)}"

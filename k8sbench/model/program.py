@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model.pool import EnvName, Word, form
+from k8sbench.model.pool import EnvName, Word, text_pattern
 from k8sbench.model.spec_values import (
     AbsolutePath,
     Command,
@@ -48,20 +48,22 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     of: tuple[Literal["batch_size", "gpus_per_replica", "replicas", "world_size"], ...]
     """Factors that depend on the job."""
 
-    def value(self, known: Mapping[str, int | float | str]) -> str:
+    def value(self, values: Mapping[str, int | float | str]) -> str:
         """The number as a command's word: ``0.02``, never ``2e-02``."""
         number = self.factor
         for name in self.of:
-            number *= int(known[name])
+            number *= int(values[name])
         return f"{number:.12f}".rstrip("0").rstrip(".")
 
 
 class SecretKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One value of a Secret in the namespace of the job."""
 
-    name: Annotated[str, form(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", "the name of a Secret")]
+    name: Annotated[
+        str, text_pattern(r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z", "the name of a Secret")
+    ]
     """The Secret, which whoever runs the benchmark has made."""
-    key: Annotated[str, form(r"^[A-Za-z0-9._-]{1,253}\Z", "a key of a Secret")]
+    key: Annotated[str, text_pattern(r"^[A-Za-z0-9._-]{1,253}\Z", "a key of a Secret")]
     """Key of the value in the Secret."""
 
 
@@ -132,6 +134,6 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         chosen = self.command_one_gpu.get(precision, several) if world_size == 1 else several
         return chosen + self.added.get(mode, ())
 
-    def values(self, known: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
-        """``known`` placeholders and, computed from them, those of ``numbers``."""
-        return {**known, **{name: n.value(known) for name, n in self.numbers.items()}}
+    def values(self, values: Mapping[str, int | float | str]) -> dict[str, int | float | str]:
+        """Return known placeholder values, and those of ``numbers``, which follow from them."""
+        return {**values, **{name: n.value(values) for name, n in self.numbers.items()}}

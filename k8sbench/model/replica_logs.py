@@ -36,7 +36,7 @@ class LogMark(msgspec.Struct, frozen=True):
 
 
 def log_name(replica: str, *, pod: int = 1, restarts: int = 0) -> str:
-    """Name the log of a container of a replica of an observed job, whose attempts have one each.
+    """Return the name of a container's log; a replica of an observed job has one per attempt.
 
     ``pod`` is the number of the pod among the replica's, from 1.
     """
@@ -45,10 +45,10 @@ def log_name(replica: str, *, pod: int = 1, restarts: int = 0) -> str:
 
 
 def log_of_pod(name: str) -> str:
-    """Return the name of the log of the pod whose container's log has a name."""
+    """Return the name of a pod's log, given that of a container's log."""
     return name.partition(".restart-")[0]
 
 
 def replica_of_log(name: str) -> str:
-    """Return the replica whose log has a name."""
+    """Return the replica of a log by the log's name."""
     return name.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Options of ``submit``, ``render``, ``nodes`` and ``collect``: structs from argv on.
+"""Options of ``submit``, ``render``, ``nodes`` and ``collect`` as structs.
 
 An option of the first three is a field of :class:`SubmitRequest` and its :class:`Flag` in the
 tables below. The options of the commands, their help and the keys of ``k8sbench.toml`` are made of
@@ -17,7 +17,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.kinds import JobKindWord
 from k8sbench.model.masking import masked
 from k8sbench.model.spec_values import AmpDtype, Framework, Impl, Mode, Precision, Preset
-from k8sbench.model.speed_options import parsed_speed_options
+from k8sbench.model.speed_options import parse_speed_options
 
 LONGEST = 1_000_000_000
 """Iterations."""
@@ -39,7 +39,7 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path."""
 
     @property
-    def named(self) -> bool:
+    def is_given(self) -> bool:
         """True if any of them was given."""
         return self != ClusterAccess()
 
@@ -103,7 +103,7 @@ class CaseRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     preset: Preset | None = None
     data: str = "synthetic"
     speed_options: tuple[str, ...] = ()
-    """Speed options as typed, for :func:`parsed_speed_options`."""
+    """Speed options as typed, for :func:`parse_speed_options`."""
     image: str | None = None
     image_registry: str | None = None
     node_pool: str | None = None
@@ -162,16 +162,16 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
             if (value := getattr(self, name)) is not None:
                 check_bounds(option_names(name, flag)[-1], value, flag.bounds)
         for pair in EXCLUDING:
-            said_twice = pair == ("amp", "precision") and self.precision != "fp32"
-            if all(getattr(self, name) for name in pair) and not said_twice:
+            is_agreeing = pair == ("amp", "precision") and self.precision != "fp32"
+            if all(getattr(self, name) for name in pair) and not is_agreeing:
                 typed = " and ".join(option_names(name, FLAGS[name])[-1] for name in pair)
                 raise UsageError(f"{typed} exclude each other.", "Give one of them.")
-        parsed_speed_options(self.speed_options)
+        parse_speed_options(self.speed_options)
 
     @property
     def names_cluster(self) -> bool:
         """True if a cluster was named, which then must be usable."""
-        return self.backend == "kubernetes" or self.access.named
+        return self.backend == "kubernetes" or self.access.is_given
 
     @property
     def joined_set(self) -> str:
@@ -189,7 +189,7 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
         if (self.parallel or 1) > 1:
             yield "--parallel"
 
-    def resuming(self) -> str:
+    def resume_command(self) -> str:
         """Write the command that resumes the set, with the given options.
 
         Credentials are masked.
@@ -211,9 +211,9 @@ class SubmitRequest(CaseRequest, frozen=True, kw_only=True):
                     continue
                 if name == "batch_sizes":
                     value = ",".join(map(str, value))
-                for each in value if isinstance(value, tuple) else (value,):
-                    text = f"{each:g}s" if name.endswith("timeout_s") else masked(str(each))
-                    words += [option] if each is True else [option, text]
+                for item in value if isinstance(value, tuple) else (value,):
+                    text = f"{item:g}s" if name.endswith("timeout_s") else masked(str(item))
+                    words += [option] if item is True else [option, text]
         return shlex.join([*words, "--resume", self.joined_set])
 
     @property
@@ -236,7 +236,7 @@ def check_bounds(option: str, value: int, bounds: tuple[int, int] | None) -> Non
 MOST_BATCH_SIZES, LARGEST_BATCH = 32, 1_000_000
 
 
-def batch_sizes(text: str) -> tuple[int, ...]:
+def parse_batch_sizes(text: str) -> tuple[int, ...]:
     """Read ``64,128,256``; raises :class:`UsageError`."""
     words = text.split(",")
     sizes = tuple(int(word) for word in words if word.strip().isdecimal())

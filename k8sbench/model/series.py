@@ -86,9 +86,9 @@ class Judged(NamedTuple):
     """A set of a case, judged."""
 
     mark: Mark | None
-    """With what the following sets say of it."""
+    """Mark of the set, revised by the sets after it."""
     open: Open | None
-    """As it was known with this set."""
+    """Open change of the case as of this set."""
     expected: Expected | None
     """None if there are too few earlier sets."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from k8sbench.model.pool import Word, form
+from k8sbench.model.pool import Word, text_pattern
 
 Framework = Literal["pytorch", "paddle"]
 Precision = Literal["fp32", "amp"]
@@ -37,21 +37,25 @@ Cadence = Annotated[
     msgspec.Meta(min_length=2, description="both one_gpu and many_gpus"),
 ]
 """A number for one GPU, and one for several."""
-AbsolutePath = Annotated[str, form(r"^/[^\0]*\Z", "an absolute path of the container")]
+AbsolutePath = Annotated[str, text_pattern(r"^/[^\0]*\Z", "an absolute path of the container")]
 Name = Annotated[
     str,
-    form(
+    text_pattern(
         r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?\Z",
         "a name of at most 40 lower-case letters, digits and '-', a letter first",
     ),
 ]
 CaseName = Annotated[
-    str, form(r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}\Z", "a case: replicas x GPUs per replica, as 4x8")
+    str,
+    text_pattern(
+        r"^[1-9][0-9]{0,3}x[1-9][0-9]{0,2}\Z", "a case: replicas x GPUs per replica, as 4x8"
+    ),
 ]
 OptionName = Annotated[
-    str, form(r"^[a-z][a-z0-9-]*\Z", "the name of a long option without its dashes")
+    str, text_pattern(r"^[a-z][a-z0-9-]*\Z", "the name of a long option without its dashes")
 ]
 NumberName = Annotated[
-    str, form(r"^[a-z][a-z0-9_]*\Z", "a placeholder's name: lower-case letters, digits and '_'")
+    str,
+    text_pattern(r"^[a-z][a-z0-9_]*\Z", "a placeholder's name: lower-case letters, digits and '_'"),
 ]
-Md5 = Annotated[str, form(r"^[0-9a-f]{32}\Z", "an MD5 sum: 32 hexadecimal digits")]
+Md5 = Annotated[str, text_pattern(r"^[0-9a-f]{32}\Z", "an MD5 sum: 32 hexadecimal digits")]

@@ -57,7 +57,7 @@ _YES = ("true", "on", "yes")
 _NO = ("false", "off", "no")
 
 
-def parsed_speed_options(texts: Iterable[str]) -> dict[str, Option]:
+def parse_speed_options(texts: Iterable[str]) -> dict[str, Option]:
     """Read ``NAME`` and ``NAME=VALUE`` as they are typed; raises UsageError."""
     options: dict[str, Option] = {}
     for text in texts:
@@ -71,11 +71,11 @@ def parsed_speed_options(texts: Iterable[str]) -> dict[str, Option]:
             )
         if name in options:
             raise UsageError(f"--speed-option {name} is given twice.", "Give it once.")
-        options[name] = _value(name, value if equals else None)
+        options[name] = _parse_value(name, value if equals else None)
     return options
 
 
-def _value(name: str, text: str | None) -> Option:
+def _parse_value(name: str, text: str | None) -> Option:
     if name in (*COUNTS, *SIZES):
         least = int(name in SIZES)
         if (
@@ -93,20 +93,20 @@ def _value(name: str, text: str | None) -> Option:
         if text.lower() in _NO:
             return False
         needed, example = "on or off", "false"
-    given = "" if text is None else f", not {text!r}"
-    raise UsageError(f"--speed-option {name} needs {needed}{given}.", f"Write {name}={example}.")
+    instead = "" if text is None else f", not {text!r}"
+    raise UsageError(f"--speed-option {name} needs {needed}{instead}.", f"Write {name}={example}.")
 
 
 def check_speed_options(
-    asked: Mapping[str, Option], framework: str, trainer: str, label: str
+    requested: Mapping[str, Option], framework: str, trainer: str, label: str
 ) -> None:
     """Raise UsageError for an option that the trainer does not have."""
-    there = (FAST, *speed_options_of(framework, trainer))
-    for name in asked:
-        if name not in there:
+    offered = (FAST, *speed_options_of(framework, trainer))
+    for name in requested:
+        if name not in offered:
             raise UsageError(
                 f"k8sbench's trainer of {label} has no --speed-option {name}.",
-                f"It has: {', '.join(there)}.",
+                f"It has: {', '.join(offered)}.",
             )
 
 
@@ -117,10 +117,10 @@ def speed_options_of(framework: str, trainer: str) -> tuple[str, ...]:
     return tuple(name for name in SPEED_OPTIONS if name not in lacking)
 
 
-def without_fast(asked: Mapping[str, Option], trainer: str) -> dict[str, Option]:
-    """Put the options that ``fast`` stands for in its place; others that are named count more."""
-    named = {name: value for name, value in asked.items() if name != FAST}
-    return {**dict.fromkeys(FAST_OPTIONS[trainer] if asked.get(FAST) else (), True), **named}
+def expand_fast(requested: Mapping[str, Option], trainer: str) -> dict[str, Option]:
+    """Replace ``fast`` by the options that it stands for; named options override them."""
+    others = {name: value for name, value in requested.items() if name != FAST}
+    return {**dict.fromkeys(FAST_OPTIONS[trainer] if requested.get(FAST) else (), True), **others}
 
 
 def trainer_arguments(options: Mapping[str, Option]) -> Iterator[str]:

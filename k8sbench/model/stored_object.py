@@ -72,15 +72,15 @@ class StoredStatus(msgspec.Struct, frozen=True, kw_only=True):
     status: dict[str, Any]
 
 
-def split(request: SubmitRequest) -> tuple[SubmitRequest, PrivateOptions]:
+def split_request(request: SubmitRequest) -> tuple[SubmitRequest, PrivateOptions]:
     """Split a request into what an object can say, and what only this machine understands.
 
     The benchmark file is the caller's to resolve: see :attr:`PrivateOptions.benchmark`.
     """
-    given = {name: getattr(request, name) for name in PATHS}
+    paths = {name: getattr(request, name) for name in PATHS}
     local = {
         name: value
-        for name, value in given.items()
+        for name, value in paths.items()
         if value and not value.startswith(("pvc:", "synthetic"))
     }
     url = request.prometheus

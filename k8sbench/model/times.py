@@ -36,7 +36,7 @@ _PART = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?)([{''.join(UNITS)}])")
 _LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 
 
-def seconds(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Read a duration in seconds; None if the text is not one.
 
     The unit is required: 30 could mean seconds or minutes.
@@ -80,7 +80,7 @@ def parse_since(text: str, *, now: float) -> float:
 
     Dates are ISO 8601; without a zone they are UTC, as all times that k8sbench prints.
     """
-    length = seconds(text)
+    length = parse_duration(text)
     if length is not None:
         return now - length
     try:

@@ -1,4 +1,4 @@
-"""Verdict from reasons, for a run alone and in its group.
+"""Verdicts from reasons, for a run alone and in its group; rules of findings.
 
 A figure counts unless a rejection was not accepted by name. A figure that does not count is kept
 apart as unverified, and is never part of another figure.
@@ -25,7 +25,7 @@ NO_VALUE = "No value of the log's evaluations is read."
 _F = TypeVar("_F")
 
 
-def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Finding, ...]:
+def mark_accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Finding, ...]:
     """Mark the rejections that are accepted by id; earlier marks stay."""
     ids = {FORMER_IDS.get(name, name) for name in accept}
     return tuple(
@@ -36,7 +36,7 @@ def accepted(reasons: Iterable[Finding], accept: Collection[str]) -> tuple[Findi
     )
 
 
-def counts(reasons: Iterable[Finding]) -> bool:
+def figure_counts(reasons: Iterable[Finding]) -> bool:
     """Return True unless a rejection was not accepted."""
     return not any(reason.severity == "reject" and not reason.accepted for reason in reasons)
 
@@ -44,10 +44,10 @@ def counts(reasons: Iterable[Finding]) -> bool:
 def with_reasons(
     measurement: Measurement, reasons: Iterable[Finding], accept: Collection[str]
 ) -> Measurement:
-    """The measurement with these reasons, the rejections first, and the verdict that follows."""
-    marked = sorted(accepted(reasons, accept), key=lambda each: each.severity != "reject")
+    """Return the measurement with reasons, rejections first, and the verdict that follows."""
+    marked = sorted(mark_accepted(reasons, accept), key=lambda reason: reason.severity != "reject")
     figures = measurement.throughput or measurement.unverified
-    verdict, throughput, unverified = _decided(figures, valid=counts(marked))
+    verdict, throughput, unverified = _decide(figures, valid=figure_counts(marked))
     missing = dict(measurement.missing)
     if unverified is not None:
         missing["throughput"] = REJECTED
@@ -64,15 +64,15 @@ def with_reasons(
 def member_with_reasons(member: Member, reasons: Iterable[Finding]) -> Member:
     """Return a group's member with the verdict of its or the group's reasons."""
     figure = member.unverified if member.rate is None else member.rate
-    verdict, rate, unverified = _decided(figure, valid=counts(reasons))
+    verdict, rate, unverified = _decide(figure, valid=figure_counts(reasons))
     measured = member.verdict is not None
     return msgspec.structs.replace(
         member, verdict=verdict if measured else None, rate=rate, unverified=unverified
     )
 
 
-def _decided(figure: _F | None, *, valid: bool) -> tuple[Verdict, _F | None, _F | None]:
-    """The verdict, the figure that counts, and the one that does not."""
+def _decide(figure: _F | None, *, valid: bool) -> tuple[Verdict, _F | None, _F | None]:
+    """Return the verdict, the figure that counts, and the one that does not."""
     return ("valid", figure, None) if valid else ("rejected", None, figure)
 
 
@@ -114,12 +114,12 @@ class IntegrityRule(msgspec.Struct, frozen=True):
 
 
 def reject(name: str, condition: str, action: str) -> IntegrityRule:
-    """A rule whose findings, as a rule, are against the figures."""
+    """Build a rule whose findings usually reject the figures."""
     return IntegrityRule(name, "reject", condition, action)
 
 
 def warn(name: str, condition: str, action: str) -> IntegrityRule:
-    """A rule whose findings are remarks."""
+    """Build a rule whose findings are warnings."""
     return IntegrityRule(name, "warn", condition, action)
 
 

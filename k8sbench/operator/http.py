@@ -47,7 +47,7 @@ from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import Group, GroupFilter, GroupList
 from k8sbench.model.identity import resolve
 from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
-from k8sbench.model.masking import masked, masked_pieces
+from k8sbench.model.masking import mask_pieces, masked
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
@@ -383,7 +383,7 @@ def file(path: Path) -> Response:
     if path.suffix in {".json", ".jsonl"}:
         kind = "application/json" if path.suffix == ".json" else "text/plain; charset=utf-8"
         return StreamingResponse(sent, 200, {"Content-Length": str(size)}, kind)
-    return StreamingResponse(masked_pieces(sent), 200, None, "text/plain; charset=utf-8")
+    return StreamingResponse(mask_pieces(sent), 200, None, "text/plain; charset=utf-8")
 
 
 def pieces(path: Path, end: int) -> Iterator[bytes]:

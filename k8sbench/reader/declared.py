@@ -16,7 +16,15 @@ import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.log_format import LogFormat
-from k8sbench.model.notation import MANY, SECONDS, Match, Pattern, Unit, compiled, counted
+from k8sbench.model.notation import (
+    MANY,
+    SECONDS,
+    Match,
+    Pattern,
+    Unit,
+    compile_expression,
+    parse_count,
+)
 from k8sbench.model.sample import Fact, Item, Mark, Place, Shape
 from k8sbench.reader.family import (
     DAY,
@@ -122,7 +130,7 @@ def _reduce_to_one_step(texts: dict[str, Any]) -> None:
 
 
 def _compiled(expression: str | None) -> Pattern | None:
-    return None if expression is None else compiled(expression)
+    return None if expression is None else compile_expression(expression)
 
 
 def training_line(declared: LogFormat) -> Pattern | None:
@@ -172,7 +180,7 @@ class _DeclaredReader(TotalsReader):
         self._plain = declared.plain
         summary = _compiled(declared.summary)
         self._summary = None if summary is None else Numbers(summary, declared)
-        self._facts = [compiled(text) for text in declared.facts]
+        self._facts = [compile_expression(text) for text in declared.facts]
         self._nodes: dict[str, int] = {}
         """GPUs of a node and nodes, as far as they are stated."""
         super().__init__(family)
@@ -307,7 +315,7 @@ def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:
     named |= {f"facts[{index}]": text for index, text in enumerate(declared.facts)}
     for key, text in named.items():
         if text is not None:
-            yield key, text, compiled(text)
+            yield key, text, compile_expression(text)
 
 
 # -- units beside the numbers, and their conversion -----------------------------------------------
@@ -391,7 +399,7 @@ def _time(name: str) -> Unit:
 
 
 def _rate(found: re.Match[str], word: str) -> Unit:
-    scale, noun = counted(word)
+    scale, noun = parse_count(word)
     is_card = noun.lower() in _CARDS
     per_card = is_card or bool(found["card"])
     noun = "" if is_card else noun

@@ -57,7 +57,7 @@ def _yield_common_marks(line: CleanLine) -> Iterator[Mark]:
     """Yield what may stand in a log of any family."""
     if AIRANK in line.text:
         yield from airank_events(line)
-    if (seconds := clock_note.seconds_in(line.text)) is not None:
+    if (seconds := clock_note.parse_note(line.text)) is not None:
         yield line.mark("clock", values={"seconds": seconds})
 
 

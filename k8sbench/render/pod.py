@@ -16,7 +16,7 @@ from k8sbench.catalog.training import CHECKPOINTS_MOUNT, DATA_MOUNT, WEIGHTS_MOU
 from k8sbench.model import identity
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
-from k8sbench.model.job_kind import filled
+from k8sbench.model.job_kind import fill_variables
 from k8sbench.model.kinds import kind_of, rendezvous_port
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import NodePool, Toleration
@@ -106,7 +106,7 @@ def environment(plan: RunPlan) -> dict[str, str]:
         fixed[kind.processes_env] = str(plan.processes_per_replica)
     shape = {"job": plan.job_name, "replicas": plan.replicas, "rank": 0}
     shape |= {"port": rendezvous_port(plan), "world_size": plan.world_size}
-    fixed |= dict(filled(kind.env, shape))
+    fixed |= dict(fill_variables(kind.env, shape))
     if plan.trainers_by == "configmap":
         fixed |= {"PYTHONPATH": TRAINERS_MOUNT, "PYTHONDONTWRITEBYTECODE": "1"}
     if _packages(plan) is not None:
@@ -154,14 +154,14 @@ def _resources(plan: RunPlan) -> dict[str, str]:
     pool = plan.pool
     # Where there is no GPU, the pool's figures are per process.
     shares = plan.gpus_per_replica or plan.processes_per_replica
-    for path, problem in pools.problems(pool, gpus=shares):
+    for path, problem in pools.pool_problems(pool, gpus=shares):
         raise UsageError(
             f"Pool {pool.name} does not fit {plan.case}: its {path[0]} {problem}.",
             "Correct the pool, or choose another with --node-pool.",
         )
     amounts: dict[str, str] = {
-        "cpu": pools.times(pool.cpu_per_gpu, shares),
-        "memory": pools.times(pool.memory_per_gpu, shares),
+        "cpu": pools.multiply(pool.cpu_per_gpu, shares),
+        "memory": pools.multiply(pool.memory_per_gpu, shares),
     }
     if plan.gpus_per_replica:
         amounts[pool.gpu_resource] = str(plan.gpus_per_replica)
@@ -195,7 +195,7 @@ def _mounts(plan: RunPlan) -> tuple[ClaimMount, ...]:
             read_only=name != "checkpoints",
         )
         for name, (place, path) in places.items()
-        if (claim := pools.claim(place)) is not None
+        if (claim := pools.parse_claim(place)) is not None
     )
 
 

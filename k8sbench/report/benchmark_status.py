@@ -9,7 +9,7 @@ from k8sbench.diagnose.job.causes import needs_change
 from k8sbench.measure.group import grouping
 from k8sbench.model import creation, times
 from k8sbench.model.benchmark_object import COMPLETE, VALID, Benchmark, ObjectPhase, StatusEvent
-from k8sbench.model.errors import BenchError, few
+from k8sbench.model.errors import BenchError, list_few
 from k8sbench.model.group import Group, Member
 from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase, Transition
@@ -76,7 +76,7 @@ def status_of(
         message += f"; no job can be created for now: {refusal}"
         reason = "JobsRefused"
     elif stuck := [run for run in runs if _waits_for_change(run.history[-1])]:
-        message += f"; {few([run.run_id for run in stuck])}: {stuck[0].history[-1].cause}"
+        message += f"; {list_few([run.run_id for run in stuck])}: {stuck[0].history[-1].cause}"
         reason = "ChangeNeeded"
     only = rows[0] if len(rows) == 1 else {}
     members = {member.run_id: member for group in groups for member in group.members}
@@ -219,7 +219,7 @@ def _run(run: Run, member: Member | None, ahead: Sequence[str]) -> dict[str, Any
     rate = None if member is None else member.rate
     cause = latest.cause
     if ahead and creation.waits_for_turn(run):
-        cause += f" Before it: {few(ahead)}."
+        cause += f" Before it: {list_few(ahead)}."
     return _given(
         name=run.run_id,
         phase=str(run.phase),

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
-from k8sbench.model.errors import few
+from k8sbench.model.errors import list_few
 from k8sbench.model.plain_text import clean
 from k8sbench.report import formats, words
 from k8sbench.report.tables import escaped, wrapped
@@ -136,7 +136,7 @@ def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: str) 
 def _listed(parts: Sequence[str], lang: str) -> str:
     """List the first parts, and say how many more there are."""
     if lang != "zh":
-        return few(parts, MOST_FACTS)
+        return list_few(parts, MOST_FACTS)
     more = f" 等 {len(parts)} 项" if len(parts) > MOST_FACTS else ""
     return "、".join(parts[:MOST_FACTS]) + more
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.model.compared import Compared, Comparison, Figures, SinceBaseline
-from k8sbench.model.errors import few
+from k8sbench.model.errors import list_few
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, clean, counted
@@ -67,7 +67,7 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     parts = []
     for words, cases in _kinds(compared).items():
         is_loud = cases[0][0].finding in ("faster", "slower")
-        named = few([f"{name}{_change(case)}" for case, name in cases]) if is_loud else ""
+        named = list_few([f"{name}{_change(case)}" for case, name in cases]) if is_loud else ""
         parts.append(f"{len(cases)} {words}" + (named and f": {named}"))
     first, _, rest = "; ".join(parts).partition(" ")
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
@@ -315,7 +315,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         for cause in _causes(case, compared.floor):
             causes.setdefault(cause, []).append(name)
     lines += [
-        cause if len(its) == len(names) else f"{few(its, MOST_NAMED)}: {cause}"
+        cause if len(its) == len(names) else f"{list_few(its, MOST_NAMED)}: {cause}"
         for cause, its in causes.items()
     ]
     return lines
@@ -330,7 +330,9 @@ def _since_baselines(compared: Comparison, names: Sequence[str]) -> Iterable[str
     for baseline, its in by_name.items():
         loud = [one for one in its if one[0].finding in ("faster", "slower")]
         loud.sort(key=lambda one: -abs(one[0].ratio - 1))
-        parts = [few([f"{name} {_since(one)}" for one, name in loud], MOST_NAMED)] if loud else []
+        parts = (
+            [list_few([f"{name} {_since(one)}" for one, name in loud], MOST_NAMED)] if loud else []
+        )
         changes = [one.ratio - 1 for one, name in its if (one, name) not in loud]
         if changes:
             count = f"{len(changes)} more " if loud else f"{counted(len(changes), 'case')} "

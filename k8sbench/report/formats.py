@@ -45,7 +45,7 @@ def json_pieces(value: Any) -> Iterator[str]:
 
 def _indented(value: Any) -> str:
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    return plain_text.escaped_json(text)
+    return plain_text.escape_json(text)
 
 
 def yaml_text(value: Any) -> str:
@@ -54,7 +54,7 @@ def yaml_text(value: Any) -> str:
 
     # Through JSON: plain values, and no number that JSON does not have.
     text = msgspec.json.encode(value).decode()
-    is_safe = text == plain_text.escaped_json(text)
+    is_safe = text == plain_text.escape_json(text)
     plain = msgspec.json.decode(text)
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=is_safe, width=100))
 

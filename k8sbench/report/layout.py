@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import few
+from k8sbench.model.errors import list_few
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.report import columns, formats, group_words
@@ -65,7 +65,7 @@ def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
     by_size: dict[int | float, list[str]] = {}
     for group in fastest:
         by_size.setdefault(group.key.batch_size, []).append(cases[group.key.id])
-    notes += [f"fastest batch per GPU of {few(its)}: {size}" for size, its in by_size.items()]
+    notes += [f"fastest batch per GPU of {list_few(its)}: {size}" for size, its in by_size.items()]
     if form == "table" and "speedup" not in names:
         # One GPU alone is not expected to scale.
         several = (r for r in results if r.group.spread and r.group.facts.world_size != 1)

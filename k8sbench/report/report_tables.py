@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import few
+from k8sbench.model.errors import list_few
 from k8sbench.model.group import Group, Result
 from k8sbench.report import formats, group_words, words
 from k8sbench.report.columns import as_published, from_corrected, is_of_case, nearest, trains
@@ -131,7 +131,9 @@ def left_out(results: Sequence[Result]) -> list[str]:
     for group in groups:
         if (why := why_left_out(group)) is not None:
             rows.setdefault(why, []).append(names[group.key.id])
-    return [f"left out, {say('en', why)}: {few(some, MOST_NAMED)}" for why, some in rows.items()]
+    return [
+        f"left out, {say('en', why)}: {list_few(some, MOST_NAMED)}" for why, some in rows.items()
+    ]
 
 
 def why_left_out(group: Group) -> str | None:

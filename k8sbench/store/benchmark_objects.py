@@ -137,12 +137,12 @@ class StoredObjects:
         Raises :class:`UsageError` where the API server would refuse it or the name is another
         object's, and :class:`StoreError`.
         """
-        valid = packaged.object_schema().checked(manifest)
+        valid = packaged.object_schema().check(manifest)
         name = valid["metadata"]["name"]
         with self._locked_folder():
             existing = self.find(name)
             if existing is not None:
-                if benchmark_object.is_same(valid, existing):
+                if benchmark_object.asks_for_same(valid, existing):
                     return existing
                 raise UsageError(
                     f"Benchmark {name} exists in the store, and asks for something else.",
@@ -181,7 +181,7 @@ class StoredObjects:
             spec = merge_patch(stored.object["spec"], decide(current))
             if spec == stored.object["spec"]:
                 return current
-            packaged.object_schema().checked({**stored.object, "spec": spec}, stored.object["spec"])
+            packaged.object_schema().check({**stored.object, "spec": spec}, stored.object["spec"])
             changed = msgspec.structs.replace(stored, object=_next_version(stored.object, spec))
             benchmark = self._read_benchmark(changed, status)
             self._save(changed)

@@ -192,9 +192,9 @@ class SqlStore:
 
         def reopen_run(run: Run) -> Run:
             if creation.may_be_submitted_again(run) or creation.waits_for_turn(run):
-                again = creation.again(at)
+                again = creation.submitted_again(at)
             elif creation.keeps_checkpoints(run):
-                again = creation.continued(plan, run.attempt, at)
+                again = creation.training_continues(plan, run.attempt, at)
             else:
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
             return replace(

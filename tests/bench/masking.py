@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
 from k8sbench.adapters.report_folder import PIECE
-from k8sbench.model.masking import masked_pieces
+from k8sbench.model.masking import mask_pieces
 from k8sbench.reader.log_files import LogFile
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
@@ -90,7 +90,7 @@ def read(path: Path) -> None:
 def mask(path: Path) -> None:
     """Mask a log as a report does."""
     with path.open("rb") as file:
-        for _ in masked_pieces(iter(partial(file.read, PIECE), b"")):
+        for _ in mask_pieces(iter(partial(file.read, PIECE), b"")):
             pass
 
 

@@ -21,7 +21,7 @@ from k8sbench.adapters.local import cluster, job, launch
 from k8sbench.adapters.local.cluster import GPU, Inventory
 from k8sbench.adapters.local.job import LocalReplica
 from k8sbench.adapters.local.launch import MARK, Launch
-from k8sbench.model.clock_note import seconds_in
+from k8sbench.model.clock_note import parse_note
 from k8sbench.model.errors import JobFailed, NotFound, UsageError
 from k8sbench.model.phase import Phase
 from tests.local.jobs import Machine, MakeMachine, processes_of, run_of
@@ -90,7 +90,7 @@ def test_a_clock_that_is_set_is_noted_among_the_lines(
     # More than is read at once, of one replica: the first line sees the clock before it is set.
     trainer = "for n in range(3000): print(n, 'x' * 100)"
     lines = machine.run(trainer, replicas=1).lines("master-0")
-    notes = [seconds for line in lines if (seconds := seconds_in(line)) is not None]
+    notes = [seconds for line in lines if (seconds := parse_note(line)) is not None]
     assert notes == [pytest.approx(4000.0, abs=0.5)]
     assert len(lines) == 3001
 

@@ -21,7 +21,7 @@ def pattern(lines: list[str]) -> Pattern | None:
     if guessed is None:
         return None
     said = yaml.safe_load(str(guessed["expression"]))
-    return JsonFields(said) if isinstance(said, dict) else notation.compiled(said)
+    return JsonFields(said) if isinstance(said, dict) else notation.compile_expression(said)
 
 
 OTHERS: dict[str, tuple[str, str, str, str]] = {

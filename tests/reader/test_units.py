@@ -27,17 +27,17 @@ from tests.reader.support import ended
     ],
 )
 def test_a_declared_unit_has_a_scale(text: str, scale: float, noun: str) -> None:
-    read = notation.declared(text)
+    read = notation.parse_unit(text)
     assert read is not None
     assert read.scale == pytest.approx(scale)
     assert read.noun == noun
     # The text of a unit is one that a file may declare.
-    assert notation.declared(str(read)) == read
+    assert notation.parse_unit(str(read)) == read
 
 
 @pytest.mark.parametrize("text", ["ms", "ms/image", "images/x", "s", ""])
 def test_other_texts_declare_no_unit_of_a_step_or_a_second(text: str) -> None:
-    read = notation.declared(text)
+    read = notation.parse_unit(text)
     assert read is None or not (read.is_time or read.kind)
 
 

@@ -418,7 +418,9 @@ class SimulatedCluster(Connection):
         try:
             self.request("create")
         except Unreachable as error:
-            raise creation.unknown_error(run_id, "the API server gave no answer.") from error
+            raise creation.creation_unknown_error(
+                run_id, "the API server gave no answer."
+            ) from error
         self._check_alone(run_id)
         job = namespace.job(run_id)
         if job is not None and job.attempt < attempt:
@@ -447,7 +449,7 @@ class SimulatedCluster(Connection):
                     world.spawn(lambda: self._come_late(plan, attempt), late)
                 else:
                     self._new(plan, attempt)
-                raise creation.unknown_error(run_id, "the connection broke.")
+                raise creation.creation_unknown_error(run_id, "the connection broke.")
             job = self._new(plan, attempt)
         self._process.effect("created")
         self.followed[run_id] = _Follow(attempt=attempt, uid=job.uid)
@@ -626,7 +628,7 @@ class SimulatedCluster(Connection):
             events.append(JobEvent(run_id=run_id, taken_by=job.owner.host))
         while job.attempt > follow.attempt:  # another store has begun one
             created_at = world.stamp(job.created_at)
-            again = creation.elsewhere(job.plan, follow.attempt, created_at, job.uid)
+            again = creation.restarted_elsewhere(job.plan, follow.attempt, created_at, job.uid)
             events.append(JobEvent(run_id=run_id, transition=again))
             follow.attempt, follow.steps, follow.uid = follow.attempt + 1, 0, job.uid
             follow.lines, follow.marks = {}, {}

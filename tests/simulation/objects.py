@@ -22,7 +22,7 @@ from k8sbench.model.benchmark_object import (
     Benchmark,
     ObjectSpec,
     StatusEvent,
-    claim_of,
+    claim_name,
 )
 from k8sbench.model.errors import Unreachable
 from k8sbench.model.kube import conditions, is_true
@@ -117,7 +117,7 @@ class KeptObjects:
         if benchmark is None:
             return
         wanted = msgspec.structs.replace(benchmark.spec, **spec)
-        wanted = benchmark_object.spec_of_deleted(wanted) if benchmark.is_deleted else wanted
+        wanted = benchmark_object.cancelled_spec(wanted) if benchmark.is_deleted else wanted
         if wanted == benchmark.spec:
             return
         self.world.note(f"Benchmark {name}: {spec}")
@@ -169,7 +169,7 @@ class KeptObjects:
         self.cancelled.setdefault(benchmark.uid, self.world.now)
         held = msgspec.structs.replace(
             benchmark,
-            spec=benchmark_object.spec_of_deleted(benchmark.spec),
+            spec=benchmark_object.cancelled_spec(benchmark.spec),
             generation=benchmark.generation + 1,
             is_deleted=True,
         )
@@ -473,7 +473,7 @@ class ObjectOnDisk:
         asked = [
             one.spec.parallel
             for one in self._kept.found.values()
-            if claim_of(one.name) in self._store.disk.claimed and not one.is_over
+            if claim_name(one.name) in self._store.disk.claimed and not one.is_over
         ]
         return min((one for one in asked if one is not None), default=MOST_RUNS)
 

@@ -248,9 +248,9 @@ class SimulatedStore:
     ) -> Run:
         self.write("reopen")
         run = self._row(plan.run_id)
-        again = creation.again(at)
+        again = creation.submitted_again(at)
         if not creation.may_be_submitted_again(run):
-            again = creation.continued(plan, run.attempt, at)
+            again = creation.training_continues(plan, run.attempt, at)
         history = (*run.history, again)
         changes = {"plan": plan, "process": process, "location": location, "history": history}
         reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)

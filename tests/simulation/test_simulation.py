@@ -220,7 +220,7 @@ MUTATIONS = {
     ),
     "a lost answer is called failed": Mutation(
         Invariant.WAITS_FOR_PLACE,
-        [(creation, "unknown", lambda error, at: creation.refused("", error, at))],
+        [(creation, "creation_unknown", lambda error, at: creation.job_refused("", error, at))],
     ),
     "logs are read from the beginning": Mutation(
         Invariant.LINES_ONCE, [(SimulatedStore, "log_marks", lambda *_: {})]
@@ -337,7 +337,7 @@ MUTATIONS = {
         Invariant.TIME_LIMIT, [(decide, "see_time", count_time_by_stamps)], begin=130
     ),
     "an object that is held goes on": Mutation(
-        Invariant.NO_JOB_AFTER_CANCEL, [(benchmark_object, "spec_of_deleted", lambda spec: spec)]
+        Invariant.NO_JOB_AFTER_CANCEL, [(benchmark_object, "cancelled_spec", lambda spec: spec)]
     ),
     "a status from while nobody looked is believed": Mutation(
         Invariant.STATUS, [(Benchmarks, "_check_end", lambda *_: None)], begin=2315

@@ -243,7 +243,7 @@ class WithOperator(Schedule):
             self.server.check_is_wanted(after)
         elif after.phase.final and after.history[-1].cause_id in NEVER_CREATED:
             _check_refused(after)
-        elif after.history[-1].cause == creation.admitted(0.0).cause:
+        elif after.history[-1].cause == creation.turn_came(0.0).cause:
             objects.check_begin(after)
             self._check_turn(objects, after)
 

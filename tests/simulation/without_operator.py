@@ -22,7 +22,7 @@ from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import SubmittedBenchmark
-from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, claim_of
+from k8sbench.model.benchmark_object import Benchmark, ObjectSpec, claim_name
 from k8sbench.model.errors import OwnedElsewhere, UsageError
 from k8sbench.model.plan import STORED
 from k8sbench.model.request import SubmitRequest
@@ -170,13 +170,13 @@ class WithoutOperator(Schedule):
         store = context.store
         assert isinstance(store, SimulatedStore)
         alike = self._alike(case)
-        if resumes and alike and store.claims.claim(claim_of(alike[0].name)):
+        if resumes and alike and store.claims.claim(claim_name(alike[0].name)):
             store.write("retry an object")
             benchmark = self.kept.take_up(alike[0].uid, request.parallel)
         else:
             self._numbers += 1
             name = f"object-{self._numbers}"
-            store.claims.claim(claim_of(name))
+            store.claims.claim(claim_name(name))
             store.write("create an object")
             spec = ObjectSpec(
                 benchmark="seg",
@@ -191,7 +191,7 @@ class WithoutOperator(Schedule):
         try:
             yield benchmark
         finally:
-            store.claims.release(claim_of(benchmark.name))
+            store.claims.release(claim_name(benchmark.name))
 
     def _reconcile(
         self,

@@ -11,7 +11,7 @@ import pytest
 from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
 from k8sbench.measure.group.selection import Wanted
-from k8sbench.model import observed
+from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
@@ -51,8 +51,8 @@ def job_set(*jobs: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata(), "spec": {"replicatedJobs": list(jobs)}}
 
 
-def facts(found: dict[str, Any], kind: str = "job", **more: Any) -> observed.JobFacts:
-    return observed.facts(OBSERVED[kind], found, **more)
+def facts(found: dict[str, Any], kind: str = "job", **more: Any) -> observed_job.JobFacts:
+    return observed_job.read_facts(OBSERVED[kind], found, **more)
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -72,18 +72,18 @@ def facts(found: dict[str, Any], kind: str = "job", **more: Any) -> observed.Job
     ],
 )
 def test_only_a_date_is_cut_from_a_name(name: str, case: str) -> None:
-    assert observed.case_name(job(name)) == case
+    assert observed_job.case_name(job(name)) == case
 
 
 def test_a_case_has_the_name_of_the_label_the_cron_job_or_the_generated_name() -> None:
     owner = {"ownerReferences": [{"kind": "CronJob", "name": "nightly", "uid": "1"}]}
     generated = {"generateName": "llama-"}
     label = {"labels": {"k8sbench.io/benchmark": "resnet50"}}
-    assert observed.case_name(job("x-1", **generated, **owner, **label)) == "resnet50"
-    assert observed.case_name(job("x-1", **generated, **owner)) == "nightly"
-    assert observed.case_name(job("llama-x7k2p", **generated)) == "llama"
+    assert observed_job.case_name(job("x-1", **generated, **owner, **label)) == "resnet50"
+    assert observed_job.case_name(job("x-1", **generated, **owner)) == "nightly"
+    assert observed_job.case_name(job("llama-x7k2p", **generated)) == "llama"
     by_night = {"generateName": "llama-20261127-"}
-    assert observed.case_name(job("llama-20261127-x7k2p", **by_night)) == "llama"
+    assert observed_job.case_name(job("llama-20261127-x7k2p", **by_night)) == "llama"
 
 
 def test_a_run_id_tells_apart_jobs_of_one_name() -> None:
@@ -100,14 +100,14 @@ def test_a_run_id_tells_apart_jobs_of_one_name() -> None:
 @pytest.mark.parametrize("text", ["llama", "trainjob/", "a/b/c"])
 def test_a_job_is_named_by_kind_and_name(text: str) -> None:
     with pytest.raises(UsageError):
-        observed.parsed(text)
+        observed_job.parse_job_name(text)
 
 
 def test_kinds_are_those_of_kubectl() -> None:
-    assert observed.parsed("trainjobs.trainer.kubeflow.org/llama")[0].name == "TrainJob"
-    assert observed.parsed("Job/llama")[1] == "llama"
+    assert observed_job.parse_job_name("trainjobs.trainer.kubeflow.org/llama")[0].name == "TrainJob"
+    assert observed_job.parse_job_name("Job/llama")[1] == "llama"
     with pytest.raises(UsageError, match="trainjob"):
-        observed.parsed("trainjbo/llama")
+        observed_job.parse_job_name("trainjbo/llama")
 
 
 # -- replicas --------------------------------------------------------------------------------------
@@ -246,9 +246,9 @@ def test_only_variables_of_the_list_are_recorded() -> None:
 # -- what is missing -------------------------------------------------------------------------------
 
 
-def lacking(known: observed.JobFacts, status: dict[str, Any], **restarts: int) -> list[str]:
+def lacking(known: observed_job.JobFacts, status: dict[str, Any], **restarts: int) -> list[str]:
     seen = {name.replace("_", "-"): count for name, count in restarts.items()}
-    return [gap.replica for gap in observed.unread(known, {"status": status}, None, seen)]
+    return [gap.replica for gap in observed_job.missing_logs(known, {"status": status}, None, seen)]
 
 
 def test_attempts_that_a_job_counts_and_nobody_saw_are_named() -> None:
@@ -267,7 +267,7 @@ def test_a_recorded_pod_that_was_gone_before_its_log_was_read_is_named() -> None
     pods = {"pod-0": {"a": False, "b": True, "c": False}, "pod-1": {"d": False}}
     ends = {"pod-0": 1.0, "pod-0.restart-1": 3.0, "pod-0.pod-2": 5.0, "pod-1": 7.0}
     cut = LogGap(replica="pod-1", after=7.0, before=None, why="named before")
-    gaps = list(observed.left_pods(pods, ends, [cut]))
+    gaps = list(observed_job.unread_pods(pods, ends, [cut]))
     assert [(gap.replica, gap.after) for gap in gaps] == [("pod-0", 3.0), ("pod-0.pod-3", None)]
 
 
@@ -281,13 +281,15 @@ def test_an_observed_run_is_another_case_than_a_run_of_ours() -> None:
 
 
 def reports(**said: Any) -> str | None:
-    return observed.progress({"metadata": metadata(), "status": {"trainerStatus": said}})
+    return observed_job.describe_progress(
+        {"metadata": metadata(), "status": {"trainerStatus": said}}
+    )
 
 
 def test_of_several_sources_of_a_fact_the_log_is_named_then_the_option() -> None:
     names = ("precision", "batch-size", "gpu-model")
     annotations = {f"k8sbench.io/{name}": "x" for name in names}
-    found = observed.with_sources(
+    found = observed_job.with_sources(
         facts(job(annotations=annotations)),
         options=names[:2],
         log={"precision": "line 7 of the log"},
@@ -307,9 +309,9 @@ def test_what_a_program_reports_is_said_and_nothing_where_it_does_not() -> None:
     assert said is not None
     assert "0 % done, " in said
     assert "loss 2.5" in said
-    assert said.count("2.5") == observed.MOST_METRICS
+    assert said.count("2.5") == observed_job.MOST_METRICS
     assert reports(lastUpdatedTime=at) is None
-    assert observed.progress({"metadata": metadata()}) is None
+    assert observed_job.describe_progress({"metadata": metadata()}) is None
 
 
 def test_a_job_without_a_log_has_none_to_shorten(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def create(api: Api, asked: Mapping[str, Any]) -> Benchmark:
                 f" until its finalizers are removed: {', '.join(found.held_by)}.",
                 "Choose another --run-id.",
             ) from fault
-        if not benchmark_object.is_same(asked, found):
+        if not benchmark_object.asks_for_same(asked, found):
             raise UsageError(
                 f"Benchmark {name} exists in namespace {api.place.namespace}, and asks for"
                 " something else.",

@@ -130,7 +130,7 @@ def create(
         if is_last and is_unsure:
             waited = times.duration(time.monotonic() - began)
             why = f"the API server gave no clear answer within {waited} ({error.message})."
-            raise creation.unknown_error(plan.run_id, why) from error
+            raise creation.creation_unknown_error(plan.run_id, why) from error
         if is_last:
             what = f"{kind} {name}" if is_provided else f"{kind} {name}, or what it needs,"
             explained = _explained(api, error, what)

@@ -21,8 +21,8 @@ from k8sbench.model.kube import (
     KubeObject,
     annotations_of,
     labels_of,
-    moment,
     name_of,
+    parse_time,
 )
 
 _API_PATHS = {kind.name: f"/apis/{kind.api_version}" for kind in OBSERVED.values()} | {
@@ -124,7 +124,7 @@ class JobSelection(Selection):
     def run_of(self, kind: str, found: KubeObject) -> str | None:
         """Return the run of an object; pods of an earlier job of the name belong to none."""
         if kind == "Pod":
-            made = moment(found["metadata"].get("creationTimestamp"))
+            made = parse_time(found["metadata"].get("creationTimestamp"))
             return None if made is not None and made < self._created_at else self._run_id
         return super().run_of(kind, found)
 

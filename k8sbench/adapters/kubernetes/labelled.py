@@ -8,9 +8,9 @@ from typing import NamedTuple
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import Tolerated
-from k8sbench.model import observed
+from k8sbench.model import observed_job
 from k8sbench.model.kinds import OBSERVED
-from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of, moment
+from k8sbench.model.kube import RUN_LABEL, KubeObject, labels_of, parse_time
 
 JOB_KINDS = {kind.name: kind for kind in OBSERVED.values()}
 """Kinds of jobs that can be observed, by the value of ``kind:``."""
@@ -58,7 +58,7 @@ class LabelledSelection(kinds.Selection):
         if kind == "Event":
             return super().selectors(kind)
         if kind in JOB_KINDS:
-            return f"{observed.OBSERVE_LABEL}=true,!{RUN_LABEL}", ""
+            return f"{observed_job.OBSERVE_LABEL}=true,!{RUN_LABEL}", ""
         if run_id is None:
             return f"!{RUN_LABEL}", ""
         job = next(one for one in self._jobs() if one.run_id == run_id)
@@ -74,7 +74,7 @@ class LabelledSelection(kinds.Selection):
             return self._run_of_pod(found)
         if kind in JOB_KINDS:
             metadata = found["metadata"]
-            return observed.run_id(self._namespace, kind, metadata["name"], metadata["uid"])
+            return observed_job.run_id(self._namespace, kind, metadata["name"], metadata["uid"])
         return super().run_of(kind, found)
 
     def runs_of(self, kind: str, found: KubeObject) -> Sequence[str | None]:
@@ -108,7 +108,7 @@ class LabelledSelection(kinds.Selection):
         """Return the run of the job that owns a pod or, where others stand between, by its age."""
         metadata, labels = pod["metadata"], labels_of(pod)
         owners = {owner["uid"] for owner in metadata.get("ownerReferences") or ()}
-        made = moment(metadata.get("creationTimestamp"))
+        made = parse_time(metadata.get("creationTimestamp"))
         for kind in OBSERVED.values():
             named = self._known.get(labels.get(kind.pod_label, ""), ())
             for job in reversed([one for one in named if one.kind == kind.name]):

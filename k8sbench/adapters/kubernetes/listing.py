@@ -16,7 +16,7 @@ from k8sbench.diagnose.job import state
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import UsageError
 from k8sbench.model.identity import PLAN_ANNOTATION
-from k8sbench.model.kinds import KINDS, kind_of, served
+from k8sbench.model.kinds import KINDS, kind_of, served_words
 from k8sbench.model.kube import (
     MANAGED,
     RUN_LABEL,
@@ -27,8 +27,8 @@ from k8sbench.model.kube import (
     conditions,
     is_true,
     labels_of,
-    moment,
     name_of,
+    parse_time,
 )
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
@@ -79,7 +79,7 @@ def _head(job: KubeObject) -> KubeObject:
 def _found_job(kind: str, job: KubeObject, api: Api, user: JobOwner | None) -> FoundJob:
     plan, why = _plan(job)
     which = f"{kind} {name_of(job)} in namespace {api.place.namespace}"
-    created_at = moment(job["metadata"].get("creationTimestamp")) or 0.0
+    created_at = parse_time(job["metadata"].get("creationTimestamp")) or 0.0
     return FoundJob(
         run_id=name_of(job),
         known_plan=plan,
@@ -175,7 +175,7 @@ def node_facts(api: Api, names: Sequence[str]) -> Mapping[str, Mapping[str, str]
 def job_kinds(api: Api) -> list[str]:
     """Return the values of ``--job-kind`` that the cluster serves; none if unknown."""
     try:
-        return served({group["name"] for group in api.get("/apis")["groups"]})
+        return served_words({group["name"] for group in api.get("/apis")["groups"]})
     except (ApiFault, KeyError, TypeError):
         return []  # what is wrong is said of the creation
 

@@ -35,7 +35,7 @@ from k8sbench.model.kube import (
     TOKEN_HEADER,
     ServingOperator,
     annotations_of,
-    moment,
+    parse_time,
 )
 from k8sbench.model.run import Baseline, Run
 from k8sbench.store import disk
@@ -63,7 +63,7 @@ def find_operator(api: Api) -> ServingOperator | None:
     namespace, _, name = annotations.get(PLACE_ANNOTATION, "").partition("/")
     if found is None or not name:
         return None
-    renewed_at = moment((found.get("spec") or {}).get("renewTime"))
+    renewed_at = parse_time((found.get("spec") or {}).get("renewTime"))
     age_s = max(0.0, api.time() - (renewed_at or 0.0))
     return ServingOperator(
         namespace=namespace,

@@ -25,7 +25,7 @@ import msgspec
 
 from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.model.errors import UsageError
-from k8sbench.model.job_kind import Variables, filled
+from k8sbench.model.job_kind import Variables, fill_variables
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.plan import RunPlan
 
@@ -269,7 +269,7 @@ def _local(
     values = {"pod_ip": LOOPBACK, "rank": number, "cwd": cwd}
     variables |= {
         name: value
-        for name, value in filled(KINDS[job.kind].local, values)
+        for name, value in fill_variables(KINDS[job.kind].local, values)
         if name not in container
     }
     if machine.gpus is not None:
@@ -321,7 +321,7 @@ def injected(
         "port": port,
         "pod_ip": pod_ip,
     }
-    return KINDS[job.kind].injected(values)
+    return KINDS[job.kind].injected_variables(values)
 
 
 def resolved(variables: Iterable[tuple[str, str]]) -> dict[str, str]:

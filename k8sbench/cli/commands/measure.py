@@ -22,7 +22,7 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.terminal import output
-from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, few
+from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, list_few
 from k8sbench.model.plain_text import counted
 from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.report import explanation, formats
@@ -148,7 +148,7 @@ def _note_outcome(done: ImportedLogs) -> int:
     _note_possible(done.recognised)
     here = f"; {counted(len(done.there), 'run', ('was', 'were'))} there already"
     replaced = f"; {counted(len(done.replaced), 'earlier run', ('was', 'were'))} replaced"
-    sets = few(sorted({run.set_name for run in (*done.added, *done.there)}))
+    sets = list_few(sorted({run.set_name for run in (*done.added, *done.there)}))
     output.note(
         f"{counted(len(done.added), 'run')} imported into set {sets}"
         f"{replaced if done.replaced else ''}{here if done.there else ''}."
@@ -160,7 +160,7 @@ def _note_benchmarks(measured: Sequence[MeasuredLog], done: str) -> None:
     """Note which benchmarks were recognised, one line for each, and how to choose another."""
     for text in dict.fromkeys(log.recognised for log in measured if log.recognised):
         logs = [log.origin.file for log in measured if log.recognised == text]
-        output.note(f"{few(logs)}: {done} {text}")
+        output.note(f"{list_few(logs)}: {done} {text}")
 
 
 def _note_possible(recorded: Sequence[MeasuredLog]) -> None:
@@ -171,7 +171,7 @@ def _note_possible(recorded: Sequence[MeasuredLog]) -> None:
             found.setdefault((log.measurement.format, log.possible), []).append(log)
     for (name, benchmark), logs in found.items():
         again = f"--benchmark {benchmark} --set {logs[0].set_name} --replace"
-        files = few([log.origin.file for log in logs])
+        files = list_few([log.origin.file for log in logs])
         output.note(
             f"{files}: recorded in the format {name}, without a benchmark: no line names a model."
             f" If the benchmark is {benchmark}, import again with {again}"

@@ -33,7 +33,7 @@ from k8sbench.model.errors import (
     UNDECIDED_EXIT_CODE,
     NoSide,
     UsageError,
-    few,
+    list_few,
 )
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.plain_text import counted
@@ -106,7 +106,7 @@ def command(
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.retired and output_format in formats.FOR_PEOPLE:
-        names = few([group_words.case_name(group) for group in report.retired])
+        names = list_few([group_words.case_name(group) for group in report.retired])
         count = counted(len(report.retired), "case", ("is", "are"))
         output.note(
             f"{count} not shown, because {GONE} usual intervals have passed without a set: {names};"
@@ -329,7 +329,7 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
         if case.a and case.a.values and case.b is None
     ]
     if missing and gone:
-        output.note(f"missing in B: {few(gone)}.")
+        output.note(f"missing in B: {list_few(gone)}.")
         return REGRESSION_EXIT_CODE
     if compared.regressions:
         return REGRESSION_EXIT_CODE
@@ -352,7 +352,7 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
         return 0
     what = "a change" if compared.limit is None else f"a change of {100 * limit:g} %"
     output.note(
-        f"undecided: these runs cannot show {what} ({few(unsure)}). Repeat more, or raise the"
+        f"undecided: these runs cannot show {what} ({list_few(unsure)}). Repeat more, or raise the"
         " limit."
     )
     return UNDECIDED_EXIT_CODE if undecided else 0

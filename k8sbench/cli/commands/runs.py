@@ -36,7 +36,7 @@ from k8sbench.cli.running import SignalStop, reporting
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import figure_words
 from k8sbench.model import plain_text, times
-from k8sbench.model.errors import Interrupted, UsageError, few
+from k8sbench.model.errors import Interrupted, UsageError, list_few
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean, counted
 from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
@@ -491,4 +491,4 @@ def _note_runs(runs: Sequence[Run], verbs: tuple[str, str], what: str) -> None:
     """Note the state of runs by name."""
     if runs:
         verb = verbs[len(runs) > 1]
-        output.note(f"  {few([run.run_id for run in runs])} {verb} {what}")
+        output.note(f"  {list_few([run.run_id for run in runs])} {verb} {what}")

@@ -25,7 +25,7 @@ from k8sbench.diagnose.job.facts import (
     quoted,
 )
 from k8sbench.model.errors import Finding
-from k8sbench.model.kube import moment
+from k8sbench.model.kube import parse_time
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
 
@@ -161,7 +161,7 @@ def _has_failed(facts: Facts, replica: Replica) -> bool:
 def _begun(replica: Replica) -> float:
     """Return when a replica's end began, Unix seconds; 0 where that is not known."""
     ending = replica.ending or _init_ending(replica)
-    asked = moment((replica.disruption or {}).get("lastTransitionTime"))
+    asked = parse_time((replica.disruption or {}).get("lastTransitionTime"))
     known = (ending.at if ending else None, asked, replica.deletion_asked_at)
     return min((at for at in known if at is not None), default=0.0)
 
@@ -172,7 +172,7 @@ def _order(replica: Replica) -> tuple[float, float, str]:
     at = ending.at if ending else None
     if at is None:
         at = (
-            moment((replica.disruption or {}).get("lastTransitionTime"))
+            parse_time((replica.disruption or {}).get("lastTransitionTime"))
             or replica.deletion_asked_at
         )
     by_signal = ending is not None and ending.code > 128

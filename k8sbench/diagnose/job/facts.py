@@ -14,7 +14,7 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import EVENTS, NEVER_STARTED, Event
 from k8sbench.model.kinds import kind_of, replica_names
-from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, moment, name_of
+from k8sbench.model.kube import KubeObject, conditions, is_suspended, is_true, name_of, parse_time
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 
@@ -89,7 +89,7 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Also None if the pod was gone at once.
         """
-        due = moment(self.meta.get("deletionTimestamp"))
+        due = parse_time(self.meta.get("deletionTimestamp"))
         grace = self.meta.get("deletionGracePeriodSeconds") or 0
         return None if due is None else due - float(grace)
 
@@ -245,7 +245,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def age(self) -> float:
         """Seconds since the job was created."""
-        made = moment((self.job.get("metadata") or {}).get("creationTimestamp"))
+        made = parse_time((self.job.get("metadata") or {}).get("creationTimestamp"))
         return 0.0 if made is None else max(0.0, self.now - made)
 
     @property
@@ -349,7 +349,7 @@ def times(event: KubeObject) -> int:
 
 def first_seen(event: KubeObject) -> float | None:
     """Return the Unix seconds of an event's first occurrence."""
-    return moment(
+    return parse_time(
         event.get("firstTimestamp")
         or event.get("eventTime")
         or (event.get("metadata") or {}).get("creationTimestamp")
@@ -364,7 +364,7 @@ def ending_of(state: KubeObject | None) -> ContainerEnd | None:
         code=int(state.get("exitCode", 0)),
         reason=str(state.get("reason") or ""),
         message=str(state.get("message") or "").strip(),
-        at=moment(state.get("finishedAt")),
+        at=parse_time(state.get("finishedAt")),
     )
 
 

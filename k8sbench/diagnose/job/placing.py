@@ -14,7 +14,7 @@ from k8sbench.diagnose.job.causes import EVENTS, Event, Waiting, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, first_seen, names, quoted
 from k8sbench.model import times
 from k8sbench.model.errors import Finding
-from k8sbench.model.kube import QUEUE_LABEL, KubeObject, conditions, is_true, labels_of, moment
+from k8sbench.model.kube import QUEUE_LABEL, KubeObject, conditions, is_true, labels_of, parse_time
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
 
@@ -151,11 +151,11 @@ def _queue(facts: Facts) -> tuple[Finding, float | None]:
 def _admitted_at(facts: Facts) -> float | None:
     """Return when Kueue admitted a job that it has not suspended since, Unix seconds; else None."""
     admitted = conditions(facts.seen.workload or {}).get("Admitted")
-    at = moment(admitted.get("lastTransitionTime")) if admitted and is_true(admitted) else None
+    at = parse_time(admitted.get("lastTransitionTime")) if admitted and is_true(admitted) else None
     if admitted is None and (event := _newest_of_kueue(facts)) and event["reason"] == "Admitted":
         at = first_seen(event)
     held = facts.condition(Phase.QUEUED, only_true=False) or {}
-    since = moment(held.get("lastTransitionTime"))
+    since = parse_time(held.get("lastTransitionTime"))
     # What is known of the Workload may be older than an eviction.
     is_evicted = held.get("status") == "False" or (at and since and since > at)
     return None if is_evicted else at
@@ -218,7 +218,7 @@ def _released_at(facts: Facts) -> float:
     if held is None:
         return facts.now - facts.age
     # Still true where the operator has not seen the release yet: its time is not known.
-    resumed = moment(held.get("lastTransitionTime")) if held.get("status") == "False" else None
+    resumed = parse_time(held.get("lastTransitionTime")) if held.get("status") == "False" else None
     return resumed or facts.now
 
 

@@ -14,7 +14,7 @@ from k8sbench.diagnose.job.facts import Facts, Replica, message_of, names, quote
 from k8sbench.model.errors import Finding
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.operators import OPERATORS
-from k8sbench.model.pool import amount
+from k8sbench.model.pool import parse_quantity
 
 _EVENT = re.compile(r"^Error creating: ", re.IGNORECASE)
 _POD = re.compile(r'[Pp]ods? "(?P<pod>[^"]+)" (?:is (?:forbidden|invalid)|already exists)')
@@ -126,6 +126,6 @@ def _amounts(text: str) -> dict[str, str]:
 
 def _number(text: str) -> Decimal:
     try:
-        return amount(text)
+        return parse_quantity(text)
     except ValueError:
         return Decimal(0)

@@ -19,8 +19,8 @@ import msgspec
 from k8sbench.diagnose.job.causes import Event, finding_of
 from k8sbench.diagnose.job.facts import Facts, Replica, names, quoted
 from k8sbench.model.errors import Finding
-from k8sbench.model.kube import KubeObject, is_trouble, moment
-from k8sbench.model.pool import amount, plain
+from k8sbench.model.kube import KubeObject, is_trouble, parse_time
+from k8sbench.model.pool import parse_quantity, write_number
 
 Names = Mapping[str, str]
 """Names for a sentence or an action."""
@@ -229,7 +229,7 @@ def _is_trouble(taint: str) -> bool:
 
 
 def _age(facts: Facts, replica: Replica) -> float:
-    return facts.now - (moment(replica.meta.get("creationTimestamp")) or facts.now)
+    return facts.now - (parse_time(replica.meta.get("creationTimestamp")) or facts.now)
 
 
 def _unbound(facts: Facts, message: str, replica: Replica, where: Names) -> Finding | float:
@@ -268,7 +268,7 @@ def requests(spec: KubeObject) -> dict[str, Decimal]:
         resources = container.get("resources") or {}
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
         for name, quantity in asked.items():
-            wanted[name] = wanted.get(name, Decimal(0)) + amount(str(quantity))
+            wanted[name] = wanted.get(name, Decimal(0)) + parse_quantity(str(quantity))
     return wanted
 
 
@@ -280,8 +280,8 @@ def _labels(replica: Replica) -> str:
 
 def _value(name: str, value: Decimal) -> str:
     if name in ("memory", "ephemeral-storage"):
-        return f"{plain((value / 2**30).quantize(Decimal('0.1')))} GiB"
-    return plain(value)
+        return f"{write_number((value / 2**30).quantize(Decimal('0.1')))} GiB"
+    return write_number(value)
 
 
 def _counted(text: str, nodes: int) -> Iterator[tuple[int, str]]:

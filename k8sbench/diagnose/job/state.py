@@ -115,7 +115,7 @@ def phase_alone(job: KubeObject, kind: JobKind) -> Phase:
         return Phase.CANCELLED
     if is_suspended(job):
         return Phase.QUEUED
-    made = kind.made(job.get("status") or {})
+    made = kind.pod_counts(job.get("status") or {})
     if phase is None and any(one.get("active") for one in made):
         return Phase.RUNNING if all(one.get("ready") for one in made) else Phase.PENDING
     # The operator has taken note of the job where it has any condition.

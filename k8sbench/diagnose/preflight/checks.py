@@ -169,7 +169,8 @@ CHECKS = (
             "{program.title} is not running: {status}.",
             "See why: kubectl -n {program.place[0]} describe pods -l {program.selector}."),
         CheckRow("warn", lambda s: not s.is_tested,
-            "k8sbench is tested with {program.tested} of {program.name}, not with this: {status}.",
+            "k8sbench is tested with {program.tested_version} of {program.name}, not with this:"
+            " {status}.",
             "Install {program.install}."),
         CheckRow("ok", always, "{program.title} runs: {status}."),
     )),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from k8sbench.model.errors import DoesNotFit, few
+from k8sbench.model.errors import DoesNotFit, list_few
 from k8sbench.model.kube import KubeObject, conditions, is_trouble, is_true, labels_of, name_of
 from k8sbench.model.plain_text import counted
 from k8sbench.model.plan import RunPlan
@@ -18,10 +18,10 @@ from k8sbench.model.pool import (
     OF_PARTS,
     PRODUCT,
     SHARED,
-    amount,
     gpu_remark,
-    parts_label,
-    plain,
+    label_of_parts,
+    parse_quantity,
+    write_number,
 )
 
 SELECTORS = (
@@ -77,7 +77,7 @@ def refusal(node: KubeObject, plan: RunPlan) -> str | None:
             return f"taint {taint['key']} is not tolerated"
     for name, need in replica(plan).items():
         if allocatable(node, name) < need:
-            return f"offers {_offered(node, name)} of {name}, {plain(need)} are needed"
+            return f"offers {_offered(node, name)} of {name}, {write_number(need)} are needed"
     return None
 
 
@@ -101,8 +101,8 @@ def replica(plan: RunPlan) -> dict[str, Decimal]:
     shares = max(1, plan.gpus_per_replica)
     pool = plan.pool
     needs = {pool.gpu_resource: Decimal(plan.gpus_per_replica)} if plan.gpus_per_replica else {}
-    needs["cpu"] = amount(pool.cpu_per_gpu) * shares
-    needs["memory"] = amount(pool.memory_per_gpu) * shares
+    needs["cpu"] = parse_quantity(pool.cpu_per_gpu) * shares
+    needs["memory"] = parse_quantity(pool.memory_per_gpu) * shares
     return needs
 
 
@@ -121,7 +121,7 @@ def _offered(node: KubeObject, resource: str) -> str:
 
 def allocatable(node: KubeObject, resource: str) -> Decimal:
     """Return a node's allocatable amount of a resource; 0 if not named."""
-    return amount(_offered(node, resource))
+    return parse_quantity(_offered(node, resource))
 
 
 # -- a pools file ------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def proposed(nodes: Sequence[KubeObject]) -> str:
         "# Proposed from the cluster's nodes. Check gpu_model (as nvidia-smi prints it), cores,\n"
         "# memory, and rdma; docs/catalog.md explains the keys.\n"
     )
-    head += f"# Left out: {few(away)}.\n" if (away := left_out(nodes)) else ""
+    head += f"# Left out: {list_few(away)}.\n" if (away := left_out(nodes)) else ""
     return head + yaml.safe_dump(document | {"pools": pools}, sort_keys=False, width=100)
 
 
@@ -242,7 +242,7 @@ def _remarks(kind: _Kind, nodes: int, strangers: Sequence[str]) -> Iterator[str]
     if kind.is_parts:
         yield f"A node offers {kind.offered}; a replica takes one."
     if strangers:
-        yield f"The selector also matches {few(strangers)}, whose GPUs differ: add a label."
+        yield f"The selector also matches {list_few(strangers)}, whose GPUs differ: add a label."
     if kind.rdma is None:
         yield "No RDMA device: NCCL talks over TCP between nodes."
     elif kind.rdma[0] == _EFA:
@@ -267,7 +267,7 @@ def _name(text: str) -> str:
 def _selector(labels: Mapping[str, str], resource: str) -> tuple[tuple[str, str], ...]:
     """Return the labels that distinguish this kind of node; empty: any node."""
     chosen = next(({key: labels[key]} for key in SELECTORS if labels.get(key)), {})
-    if gpu_remark(resource, chosen) is None and (found := parts_label(labels)):
+    if gpu_remark(resource, chosen) is None and (found := label_of_parts(labels)):
         chosen[found[0]] = labels[found[0]]
     return tuple(chosen.items())
 

@@ -24,13 +24,13 @@ from k8sbench.diagnose.preflight.facts import (
     known,
 )
 from k8sbench.model import benchmark_object, times
-from k8sbench.model.errors import few
+from k8sbench.model.errors import list_few
 from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import ServingOperator, conditions, name_of
 from k8sbench.model.operators import OPERATORS
 from k8sbench.model.plain_text import counted, share
-from k8sbench.model.pool import OTHER_VENDOR, amount, gpu_remark, plain
+from k8sbench.model.pool import OTHER_VENDOR, gpu_remark, parse_quantity, write_number
 from k8sbench.render.pod import security
 
 KUEUE = "kueue.x-k8s.io"
@@ -178,7 +178,7 @@ def init_container(facts: PreflightFacts) -> Iterator[Subject]:
 def quota(facts: PreflightFacts) -> Iterator[Subject]:
     """Yield what the job needs beside the quotas of the namespace."""
     replicas, gpus = facts.plan.replicas, facts.plan.gpus_per_replica
-    needs = {"pods": amount(str(replicas))}
+    needs = {"pods": parse_quantity(str(replicas))}
     for name, need in nodes.replica(facts.plan).items():
         needs |= dict.fromkeys((name, f"requests.{name}", f"limits.{name}"), need * replicas)
     short = []
@@ -188,8 +188,8 @@ def quota(facts: PreflightFacts) -> Iterator[Subject]:
         for key, hard in quota.get("status", {}).get("hard", {}).items():
             if (asked := needs.get(key.removeprefix("count/"))) is not None:
                 seen.append(f"{key}: {used.get(key, '0')} of {hard} used ({name_of(quota)})")
-                if amount(hard) - amount(used.get(key, "0")) < asked:
-                    short.append(f"{seen[-1]}, {plain(asked)} are needed")
+                if parse_quantity(hard) - parse_quantity(used.get(key, "0")) < asked:
+                    short.append(f"{seen[-1]}, {write_number(asked)} are needed")
     job = counted(replicas, "replica") + (f" of {counted(gpus, 'GPU')}" if gpus else "")
     yield Subject(job=job, short="; ".join(short), seen=f": {'; '.join(seen)}" if seen else "")
 
@@ -224,7 +224,7 @@ def gpu_resource(facts: PreflightFacts) -> Iterator[Subject]:
     by_node = [name for name, remark in remarks.items() if remark is not None]
     of_pool = gpu_remark(pool.gpu_resource, pool.selector)
     if plan.gpus_per_replica and (remark := of_pool or next(filter(None, remarks.values()), None)):
-        where = "" if of_pool else f" on {few(by_node)}"
+        where = "" if of_pool else f" on {list_few(by_node)}"
         lacks_image = remark == OTHER_VENDOR and plan.image_reason != "--image"
         yield Subject(remark=remark, where=where, lacks_image=lacks_image)
 

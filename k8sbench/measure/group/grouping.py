@@ -234,14 +234,14 @@ def _check_efficiency(
                 " faster than alone, so one of the two is wrong."
             )
             new.append(rejections.EFFICIENCY_ABOVE_LIMIT.finding(text))
-        checked.append(_with_reasons(group, verdict.accepted(new, accept)))
+        checked.append(_with_reasons(group, verdict.mark_accepted(new, accept)))
     return checked
 
 
 def _with_reasons(group: Group, new: Sequence[Finding]) -> Group:
     """Add reasons to a group; its figures go unless the reasons are accepted."""
     group = msgspec.structs.replace(group, reasons=(*group.reasons, *new))
-    if verdict.counts(new):
+    if verdict.figure_counts(new):
         return group
     return msgspec.structs.replace(
         group,

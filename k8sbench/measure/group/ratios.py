@@ -15,7 +15,7 @@ import msgspec
 from k8sbench.catalog.plan_choices import parse_case
 from k8sbench.catalog.published import Accuracy, Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
-from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, arithmetic, peak_of, plain_name
+from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, number_format, peak_of, plain_name
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
@@ -215,7 +215,7 @@ def _unlike_published(group: Group, figure: Published, variant: Variant) -> tupl
     if group.spread is None or group.state == "unsteady":
         unlike.append("no-figure")
     theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
-    ours = arithmetic(facts, group.precision_effective, group.key.gpu_model)
+    ours = number_format(facts, group.precision_effective, group.key.gpu_model)
     # Of a GPU that is not known, or has no data sheet, the GPU differs and not the precision.
     is_open = ours == TF32_UNKNOWN and peak_of(group.key.gpu_model) is None
     same = {
@@ -337,7 +337,7 @@ def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple
     models = ((one.parameters, two.parameters), (one.gmac, two.gmac))
     if not all(_same(*model) or (is_alike and None in model) for model in models):
         unlike.append("model")
-    formats = [arithmetic(g.facts, g.precision_effective, g.key.gpu_model) for g in (one, two)]
+    formats = [number_format(g.facts, g.precision_effective, g.key.gpu_model) for g in (one, two)]
     if is_alike:
         effective = {one.precision_effective, two.precision_effective}
         is_other = any(len(known - {None}) > 1 for known in ({*formats}, effective))

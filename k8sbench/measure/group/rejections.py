@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from k8sbench.model import verdict
-from k8sbench.model.errors import Finding, few
+from k8sbench.model.errors import Finding, list_few
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import GroupKey, case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
@@ -143,7 +143,7 @@ class Candidate:
         self.rates: dict[str, float] = {}
         measurement = run.measurement
         if measurement is not None:
-            self.reasons += verdict.accepted(measurement.reasons, accept)
+            self.reasons += verdict.mark_accepted(measurement.reasons, accept)
             # A rejected measurement keeps its figures apart; they count only once every reason
             # against them was overruled by name.
             figures = measurement.throughput or measurement.unverified
@@ -174,12 +174,12 @@ class Candidate:
 
     def reject_unless_accepted(self, rule: IntegrityRule, sentence: str) -> None:
         """Add a reason that counts unless it is accepted by name."""
-        self.reasons += verdict.accepted([rule.finding(sentence)], self.accept)
+        self.reasons += verdict.mark_accepted([rule.finding(sentence)], self.accept)
 
     @property
     def counts(self) -> bool:
         """True unless a rejection was not accepted."""
-        return verdict.counts(self.reasons)
+        return verdict.figure_counts(self.reasons)
 
     @property
     def trains(self) -> bool:
@@ -429,7 +429,7 @@ def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) ->
     parts = []
     for some in clusters:
         low, high = (rates[one.run.run_id] for one in (some[0], some[-1]))
-        logs = few(sorted(_log_of(one) for one in some), MOST_LOGS)
+        logs = list_few(sorted(_log_of(one) for one in some), MOST_LOGS)
         parts.append(f"{len(some)} runs from {low:.2f} to {high:.2f} ({logs})")
     return f"{', '.join(parts)}: one row holds the logs of several cases; import them apart."
 

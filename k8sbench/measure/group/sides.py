@@ -15,7 +15,7 @@ import msgspec
 
 from k8sbench.measure.group import grouping, history
 from k8sbench.measure.group.known import KnownGroups
-from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, few
+from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, list_few
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.identity import fields_for
 from k8sbench.model.run import Baseline, Run
@@ -169,7 +169,7 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
     if len(found) == 1:
         return found[0]
     if found:
-        some = few([f"{kind}:{known_name}" for kind, known_name in found])
+        some = list_few([f"{kind}:{known_name}" for kind, known_name in found])
         raise NotFound(f"{name!r} stands for {len(found)} things.", f"Write one of: {some}.")
     every = [known_name for kind in kinds for known_name in names[kind]]
     near = did_you_mean(name, every)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from k8sbench.model.notation import Match, compiled
+from k8sbench.model.notation import Match, compile_expression
 from k8sbench.reader.guess.stamps import Stamp
 from k8sbench.reader.number_columns import NumberColumn
 
@@ -29,7 +29,7 @@ def written(lines: Sequence[str], columns: Mapping[str, NumberColumn], stamp: St
     expression = ""
     for words in range(1, 6):
         expression = _write_expression(lines[0], groups, words)
-        found = compiled(expression)
+        found = compile_expression(expression)
         if all(_fits(found.search(line), dict(groups), n) for n, line in enumerate(lines)):
             break
     return expression

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from k8sbench.model.notation import compiled
+from k8sbench.model.notation import compile_expression
 from k8sbench.reader.declared import MAX_LINE, PRECISIONS
 
 _SIGN = r"[\"']?(?: size)?(?: ?\([^()\n]{0,80}\))?[\s.]*[:=|]?[\s.]*[\"']?"
@@ -151,7 +151,7 @@ def _fact(text: str, lines: Sequence[str], name: str) -> tuple[str, str] | None:
     if len({match["value"] for match in every}) != 1:
         return None
     for expression in dict.fromkeys(_expression(match, name) for match in every):
-        found = compiled(expression)
+        found = compile_expression(expression)
         matched = (found.search(line) for line in lines)
         read = {match.groupdict()[name] for match in matched if match is not None}
         if read == {every[0]["value"]}:

@@ -121,7 +121,9 @@ def completed(
     ids = {reason.id for reason in new}
     kept_reasons = [reason for reason in measurement.reasons if reason.id not in ids]
     measurement = msgspec.structs.replace(measurement, gpu_metrics=metrics, missing=missing)
-    return verdict.with_reasons(measurement, [*kept_reasons, *verdict.accepted(new, accept)], ())
+    return verdict.with_reasons(
+        measurement, [*kept_reasons, *verdict.mark_accepted(new, accept)], ()
+    )
 
 
 def _choose_source(

@@ -109,7 +109,7 @@ def judged_with_run(
     if not more:
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.
-    return verdict.with_reasons(found, (*found.reasons, *verdict.accepted(more, accept)), ())
+    return verdict.with_reasons(found, (*found.reasons, *verdict.mark_accepted(more, accept)), ())
 
 
 # -- throughput by iteration -----------------------------------------------------------------------

@@ -287,7 +287,7 @@ VALIDATION_FAILED = Transition(
 )
 CONTINUED = (
     Transition(phase=Phase.CANCELLED, at=1.0, cause="Cancelled."),
-    creation.continued(PLAN, 1, 61.0),
+    creation.training_continues(PLAN, 1, 61.0),
 )
 
 

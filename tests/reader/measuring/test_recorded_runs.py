@@ -68,7 +68,7 @@ def of_history(*history: Transition, log: Sequence[str] = FIRST) -> Measurement:
 
 def test_a_pause_before_a_training_was_continued_is_stated() -> None:
     end = Transition(phase=Phase.CANCELLED, at=100.0, cause="Cancelled.")
-    again = creation.continued(PLAN, 1, 7300.0)
+    again = creation.training_continues(PLAN, 1, 7300.0)
     history = (end, again, Transition(phase=Phase.SUCCEEDED, at=9000.0, cause="It has ended."))
     found = of_history(*history)
     (paused,) = [reason for reason in found.reasons if reason.id == "continued"]

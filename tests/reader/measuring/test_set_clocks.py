@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model.clock_note import ClockWatch, seconds_in
+from k8sbench.model.clock_note import ClockWatch, parse_note
 from tests.reader.measuring import train_logs
 from tests.reader.measuring.arrival import OURS, OWN, arrived, every, steps
 from tests.reader.measuring.own_runs import MASTER
@@ -38,7 +38,7 @@ def test_a_change_beside_the_monotonic_clock_is_noted_once(
 ) -> None:
     watch = ClockWatch()
     found = [watch.note(wall, float(second)) for second, wall in enumerate(walls)]
-    assert [None if each is None else seconds_in(each) for each in found] == notes
+    assert [None if each is None else parse_note(each) for each in found] == notes
 
 
 WARM: dict[str, Any] = {"warmup": 100}

@@ -14,7 +14,7 @@ from k8sbench.model import identity
 from k8sbench.model.errors import BenchError
 from k8sbench.model.pool import CPU_POOL
 from k8sbench.model.request import SubmitRequest
-from k8sbench.model.speed_options import parsed_speed_options
+from k8sbench.model.speed_options import parse_speed_options
 from tests.unit import goldens
 
 FOLDER = Path(__file__).parent / "golden" / "plans"
@@ -121,7 +121,7 @@ def test_what_a_shape_and_speed_options_are_read_from() -> None:
     switches = ("tf32", "workers=2", "compile", "workers=x", "tf32=false", "workers=-1", "workers")
     readers: dict[str, Callable[[str], object]] = {
         **dict.fromkeys(shapes, plan_choices.parse_case),
-        **dict.fromkeys(switches, lambda text: parsed_speed_options([text])),
+        **dict.fromkeys(switches, lambda text: parse_speed_options([text])),
     }
     lines = []
     for text, read in readers.items():

@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.catalog import pool_files
 from k8sbench.model.errors import InputError, NotFound, UsageError
-from k8sbench.model.pool import amount
+from k8sbench.model.pool import parse_quantity
 
 ONE = "pools:\n- name: a\n  gpus_per_node: 1\n  gpu_model: X\n"
 POOL = "pools:\n- {{name: {name}, gpus_per_node: 4, gpu_model: Tesla T4}}\n"
@@ -169,7 +169,7 @@ def test_kubernetes_fields_are_valid(tmp_path: pathlib.Path, line: str, said: st
     ],
 )
 def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, number: str) -> None:
-    assert amount(quantity) == Decimal(number)
+    assert parse_quantity(quantity) == Decimal(number)
 
 
 @pytest.mark.parametrize(
@@ -177,4 +177,4 @@ def test_quantities_are_read_as_kubernetes_reads_them(quantity: str, number: str
 )
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a Kubernetes quantity"):
-        amount(text)
+        parse_quantity(text)

@@ -104,7 +104,7 @@ def runs(store: SqlStore, no_cluster: None, monkeypatch: pytest.MonkeyPatch) -> 
     store.save_measurement("seg-2", measurement(**rejected))
     restarted = plan("arc-1", benchmark="arcface", max_restarts=3, replicas=3)
     store.record(restarted, at=NOW + 2 * DAY, process=PROCESS)
-    again = creation.restarting(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
+    again = creation.attempt_restarts(restarted, 1, "worker-1 was killed.", NOW + 2 * DAY + 10)
     store.move("arc-1", again)
     archive(store, "one", run_id="arc-1")
     gone = msgspec.structs.replace(processes.this_process(), started=1.0)

@@ -74,7 +74,9 @@ def test_the_worst_counts() -> None:
 )
 def test_a_refusal_among_runs_that_were_measured_has_a_code(wrong: BenchError, code: int) -> None:
     valid = ended(run(), measurement=measurement())
-    refused = msgspec.structs.replace(run(), history=(creation.failed("seg-1", wrong, NOW),))
+    refused = msgspec.structs.replace(
+        run(), history=(creation.creation_failed("seg-1", wrong, NOW),)
+    )
     rows = RunRows(
         runs=(valid, refused),
         report=Report(results=(), parities=()),

@@ -134,7 +134,7 @@ def test_a_command_that_never_reaches_the_server_ends_soon_and_the_run_stays(
         plan = examples.plan(run_id="away", backend="kubernetes")
         place = Location(server=f"http://{address}", namespace="default")
         store.record(plan, at=time.time(), process=None, location=place)
-        store.move("away", creation.created(time.time(), "uid"))
+        store.move("away", creation.job_created(time.time(), "uid"))
         _, err = cli(*words, "away", f"--kubeconfig={config}", code=6)
         assert "could not serve us (500: Reason)." in err
         assert not store.run("away").phase.final

@@ -66,7 +66,7 @@ def test_a_wrong_batch_size_is_one_error(cli: Cli, wrong: str) -> None:
 
 def test_a_sweep_is_resumed_as_it_was_typed() -> None:
     asked = SubmitRequest(benchmark="resnet50", set_name="s", batch_sizes=(64, 128))
-    assert asked.resuming() == "k8sbench submit resnet50 --batch-size 64,128 --resume s"
+    assert asked.resume_command() == "k8sbench submit resnet50 --batch-size 64,128 --resume s"
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])

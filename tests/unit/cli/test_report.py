@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_former_report_as_it_was(
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report_folder, "masked_pieces", full)
+    monkeypatch.setattr(report_folder, "mask_pieces", full)
     code, _, err = typed("report", "march", "-o", str(imported), "--title", "Other")
     assert code != 0
     assert "disk is full" in err

@@ -16,7 +16,7 @@ import pytest
 from k8sbench.diagnose.job import refusals, state
 from k8sbench.diagnose.job.advice import ADVICE
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.model import observed
+from k8sbench.model import observed_job
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
@@ -577,7 +577,7 @@ def test_a_job_that_is_suspended_again_is_not_one_that_is_not_resumed(
 
 def test_no_option_of_a_submit_is_advised_for_a_job_of_others() -> None:
     trainer = {"template": {"spec": {"containers": [{"name": "trainer", "image": "i"}]}}}
-    facts = observed.facts(OBSERVED["job"], {**job(), "spec": trainer})
+    facts = observed_job.read_facts(OBSERVED["job"], {**job(), "spec": trainer})
     of_others = msgspec.structs.replace(PLAN, observed=facts.job)
     for number in range(len(STATES)):
         result = reading(number, of_others)

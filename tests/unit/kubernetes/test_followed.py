@@ -14,8 +14,8 @@ from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDelet
 from k8sbench.adapters.kubernetes.watching.end_detector import logs_to_wait_for
 from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
-from k8sbench.model import creation, observed
-from k8sbench.model.creation import created
+from k8sbench.model import creation, observed_job
+from k8sbench.model.creation import job_created
 from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.kube import JobOwner, KubeObject
@@ -34,8 +34,8 @@ END, LATER = 60, 65
 
 def a_run(uid: str | None, attempt: int) -> Run:
     """Make a run at an attempt, with its job's uid if known."""
-    begun = [created(0.0, uid)]
-    begun += [creation.restarting(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
+    begun = [job_created(0.0, uid)]
+    begun += [creation.attempt_restarts(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
     return Run(plan=PLAN, created_at=0.0, process=None, history=tuple(begun), artifacts=None)
 
 
@@ -108,7 +108,7 @@ def test_a_pod_that_still_ends_while_another_replaces_it_is_one_restart() -> Non
 
 TRAINER = {"template": {"spec": {"containers": [{"name": "pytorch", "image": "i"}]}}}
 OBSERVED_JOB = msgspec.structs.replace(
-    observed.facts(OBSERVED["job"], {**job(), "spec": TRAINER}).job,
+    observed_job.read_facts(OBSERVED["job"], {**job(), "spec": TRAINER}).job,
     kind="PyTorchJob",
     replicas=("master-0", "worker-0"),
 )

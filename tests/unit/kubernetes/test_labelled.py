@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.adapters.kubernetes import kinds
 from k8sbench.adapters.kubernetes.labelled import KnownJob, LabelledSelection
-from k8sbench.model import observed
+from k8sbench.model import observed_job
 
 AT = 1_795_880_000.0
 BEFORE, AFTER = "2026-11-28T15:33:00Z", "2026-11-28T15:34:00Z"
@@ -17,7 +17,7 @@ BATCH = "batch.kubernetes.io/job-name"
 
 
 def known(kind: str, name: str, uid: str = "u1", at: float = AT) -> KnownJob:
-    return KnownJob(kind, name, uid, at, observed.run_id("team-a", kind, name, uid))
+    return KnownJob(kind, name, uid, at, observed_job.run_id("team-a", kind, name, uid))
 
 
 TRAIN, OLD, NEW = known("TrainJob", "llama"), known("Job", "gpt"), known("Job", "gpt", "u2", AT + 9)

@@ -21,7 +21,7 @@ from tests.unit.lifecycle.played import LOCATION, planned_case
 
 NOW = 1000.0
 WISH = Wish(kind="cancel", at=NOW, cause="Cancelled.", cause_id="cancelled")
-UNKNOWN = creation.unknown_error("seg-1", "the connection broke.")
+UNKNOWN = creation.creation_unknown_error("seg-1", "the connection broke.")
 
 
 def moment(at: float) -> decide.Now:
@@ -49,8 +49,8 @@ def a_run(*steps: Transition, max_restarts: int = 0, requested_by: str | None = 
 
 RUNS = {
     "Planned": a_run(),
-    "Creating": a_run(creation.unknown(UNKNOWN, NOW)),
-    "Queued": a_run(creation.created(NOW)),
+    "Creating": a_run(creation.creation_unknown(UNKNOWN, NOW)),
+    "Queued": a_run(creation.job_created(NOW)),
     "Running": a_run(step(Phase.RUNNING)),
     "Ending": a_run(step(Phase.RUNNING), step(Phase.RUNNING, LOGS_BEING_READ)),
     "Over, not measured": a_run(step(Phase.RUNNING), step(Phase.SUCCEEDED)),
@@ -79,7 +79,7 @@ def test_a_wait_in_the_queue_after_a_preemption_is_no_part_of_the_time_limit() -
 
 def test_the_time_of_a_continued_training_counts_from_its_next_attempt() -> None:
     before = a_run(step(Phase.RUNNING), step(Phase.FAILED, "timeout", at=1090))
-    history = (*before.history, creation.continued(before.plan, 1, 1500.0))
+    history = (*before.history, creation.training_continues(before.plan, 1, 1500.0))
     assert decide.time_used(msgspec.structs.replace(before, history=history), 1550.0) == 0
     history += (step(Phase.RUNNING, at=1600),)
     assert decide.time_used(msgspec.structs.replace(before, history=history), 1601.0) == 1
@@ -98,7 +98,7 @@ def test_a_clock_that_is_set_ends_no_run_and_prolongs_none() -> None:
     assert record.time_up_at == 307.0 + 490.0
 
 
-REFUSED = creation.place_waits(UNKNOWN, NOW + 10, is_of_job=False)
+REFUSED = creation.wait_for_place(UNKNOWN, NOW + 10, is_of_job=False)
 LATER = step(Phase.CREATED, creation.RESTART_WAITS, at=NOW + 20)
 
 
@@ -116,14 +116,14 @@ def queued(*steps: Transition) -> Run:
         (
             (
                 step(Phase.CREATED, creation.WAITS_FOR_TURN),
-                creation.admitted(NOW + 10),
+                creation.turn_came(NOW + 10),
                 step(Phase.QUEUED, "queue-unusable", at=NOW + 20),
             ),
             NOW + 10,
         ),
         ((REFUSED,), NOW),
         ((step(Phase.CREATED, creation.WAITS_FOR_TURN), REFUSED), NOW + 10),
-        ((REFUSED, creation.created(NOW + 30)), NOW),
+        ((REFUSED, creation.job_created(NOW + 30)), NOW),
         ((step(Phase.RUNNING), step(Phase.CREATED, RESTARTING), LATER), NOW + 20),
         ((step(Phase.RUNNING),), None),
         ((step(Phase.RUNNING), step(Phase.QUEUED, "queue-evicted", at=NOW + 50)), NOW + 50),
@@ -146,7 +146,7 @@ def test_a_wait_counts_from_a_runs_turn_whoever_refuses_its_job(
 def test_a_run_that_has_waited_too_long_has_failed_by_that_and_was_not_cancelled(
     keep: bool,
 ) -> None:
-    run = queued(creation.created(NOW), step(Phase.QUEUED, "queue-unusable", at=NOW + 1))
+    run = queued(creation.job_created(NOW), step(Phase.QUEUED, "queue-unusable", at=NOW + 1))
     record = decide.RecordedRun(run=run, keep=keep)
     view = decide.View(job=decide.JobView.REPORTED)
     decide.see_time(record, decide.Now(NOW, 0.0))
@@ -276,8 +276,8 @@ def test_any_other_end_is_the_run_s(end: Transition) -> None:
 
 def test_an_attempt_that_waits_is_not_waited_for_beyond_the_runs_time() -> None:
     began = a_run(step(Phase.RUNNING), max_restarts=1)
-    again = creation.restarting(began.plan, 1, "It failed.", NOW)
-    waits = creation.restart_waits(began, BenchError("A pod is left."), NOW)
+    again = creation.attempt_restarts(began.plan, 1, "It failed.", NOW)
+    waits = creation.attempt_waits(began, BenchError("A pod is left."), NOW)
     run = msgspec.structs.replace(began, history=(*began.history, again, waits))
     view = decide.View(job=decide.JobView.NOT_ASKED, next_at=NOW + 5.0)
     assert decided(run, view) == "Wait"

@@ -96,7 +96,7 @@ def test_what_nodes_say_of_themselves_is_in_the_environment(
     assert present(again).environment == environment
 
 
-@pytest.mark.parametrize("broken", ["move", "measured"])
+@pytest.mark.parametrize("broken", ["move", "save_measurement"])
 def test_where_an_end_cannot_be_recorded_it_is_said_that_the_job_is_still_there(
     store: Store, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:

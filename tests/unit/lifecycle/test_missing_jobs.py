@@ -392,7 +392,7 @@ def test_a_lost_answer_is_looked_for_and_its_job_created_when_none_can_come(
     store: Store, objects: FakeObjects
 ) -> None:
     uid = objects.create("a")
-    lost = creation.unknown_error("a-1", "503.")
+    lost = creation.creation_unknown_error("a-1", "503.")
     operator = Operator(store, Place(refusals=[lost]), objects)
     operator.passes()
     assert operator.phases() == {"a-1": ("Created", "creation-unknown")}
@@ -470,7 +470,7 @@ def test_a_run_that_was_refused_is_followed_if_its_job_appears(
 ) -> None:
     plan = cases().for_object(objects.create("a", repeats=2), "a").plan("a-1", "a", 1)
     store.record(plan, at=5.0, process=None, location=LOCATION)
-    store.move("a-1", creation.refused("a-1", UsageError("It is refused."), 6.0))
+    store.move("a-1", creation.job_refused("a-1", UsageError("It is refused."), 6.0))
     operator = Operator(store, FakeCluster(outlives=True), objects)
     operator.passes()
     assert operator.phases()["a-1"] == ("Failed", "not-created")

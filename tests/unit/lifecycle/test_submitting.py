@@ -23,7 +23,7 @@ from k8sbench.lifecycle.run_artifacts import MANIFEST
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import creation
-from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, claim_of
+from k8sbench.model.benchmark_object import API_VERSION, KIND, Benchmark, claim_name
 from k8sbench.model.errors import (
     BenchError,
     Interrupted,
@@ -393,7 +393,7 @@ def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
         if stage != "before":
             first.claims.release("one-1")
         if stage == "after":
-            first.claims.release(claim_of("one"))
+            first.claims.release(claim_name("one"))
 
     with open_store(str(folder)) as first, open_store(str(folder)) as second:
         one = stored_object(folder, "one", parallel=1)
@@ -403,7 +403,7 @@ def test_a_limit_counts_over_the_set_while_the_process_of_its_object_lives(
         plan = case.for_object(one.uid, "one").plan("one-1", "night")
         first.record(plan, at=9.0, process=None, location=LOCATION)
         assert first.claims.claim("one-1")
-        assert first.claims.claim(claim_of("one"))
+        assert first.claims.claim(claim_name("one"))
         going_on = [at(Phase.RUNNING, str(number)) for number in range(5)]
         cluster = FakeCluster(*going_on, ENDED, outlives=True, passes=2.0, meanwhile=look)
         work = work_on(other, folder, [case] * 12, context(second, cluster), parallel=parallel)
@@ -505,7 +505,10 @@ def test_an_attempt_that_is_refused_ends_the_run(store: Store, outlives: bool) -
 def test_an_attempt_whose_request_is_lost_is_not_given_up_while_its_job_may_come(
     store: Store,
 ) -> None:
-    lost, refused = creation.unknown_error("mine", "503."), UsageError("pods are forbidden here.")
+    lost, refused = (
+        creation.creation_unknown_error("mine", "503."),
+        UsageError("pods are forbidden here."),
+    )
     cluster = Restarted([FAILED], [], refusals=[None, lost, *[refused] * 99])
     cluster.passes = 2.0
     asked_at = list[float]()
@@ -566,7 +569,7 @@ def made(store: SqlStore, of_run: Run, **identity: Any) -> Sequence[Any]:
 
 
 def restarted(store: SqlStore, of_run: Run) -> Run:
-    return store.move(of_run.run_id, creation.restarting(of_run.plan, 1, "It failed.", 1.0))
+    return store.move(of_run.run_id, creation.attempt_restarts(of_run.plan, 1, "It failed.", 1.0))
 
 
 def test_what_is_kept_is_what_is_created_and_the_trainers_come_along(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.errors import BenchError, Finding
-from k8sbench.model.masking import MASK, Masking, masked, masked_pieces
+from k8sbench.model.masking import MASK, Masking, mask_pieces, masked
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.sample import Place
 from tests.harness.credentials import INNOCENT, Written, written
@@ -41,7 +41,7 @@ def test_lines_without_a_credential_stay_as_they_are(line: str) -> None:
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
 def test_logs_of_programs_stay_as_they_are(path: Path) -> None:
     text = path.read_bytes()
-    assert b"".join(masked_pieces([text])) == text
+    assert b"".join(mask_pieces([text])) == text
 
 
 def test_pages_of_the_documentation_stay_as_they_are_but_for_a_given_password() -> None:
@@ -86,7 +86,7 @@ SECRETS = [secret for one in WRITTEN for secret in one.secrets]
 def test_pieces_of_any_size_are_masked_as_the_whole(size: int) -> None:
     data = LOG.encode()
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    assert b"".join(masked_pieces(pieces)) == masked(LOG).encode()
+    assert b"".join(mask_pieces(pieces)) == masked(LOG).encode()
 
 
 def test_a_credential_in_a_log_of_equal_lines_is_found_among_them() -> None:

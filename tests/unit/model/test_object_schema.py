@@ -29,7 +29,7 @@ def _name(asked: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("asked", object_examples.accepted(), ids=_name)
 def test_a_right_object_is_taken_without_nulls_and_status(asked: dict[str, Any]) -> None:
-    taken = SCHEMA.checked(asked)
+    taken = SCHEMA.check(asked)
     assert set(taken) == {"apiVersion", "kind", "metadata", "spec"}
     assert all(value is not None for value in taken["spec"].values())
     assert taken["metadata"].keys() <= object_schema.NAMES
@@ -39,16 +39,16 @@ def test_a_right_object_is_taken_without_nulls_and_status(asked: dict[str, Any])
 @pytest.mark.parametrize("asked", object_examples.refused(), ids=_name)
 def test_a_wrong_object_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        SCHEMA.checked(asked)
+        SCHEMA.check(asked)
 
 
 @pytest.mark.parametrize("change", object_examples.changes(), ids=str)
 def test_a_change_is_taken_or_refused(change: dict[str, Any]) -> None:
     head = {"apiVersion": "k8sbench.io/v1alpha1", "kind": "Benchmark", "metadata": {"name": "a"}}
-    before = SCHEMA.checked({**head, "spec": change["before"]})
+    before = SCHEMA.check({**head, "spec": change["before"]})
     after = {**head, "spec": merge_patch(change["before"], change["patch"])}
     try:
-        SCHEMA.checked(after, before["spec"])
+        SCHEMA.check(after, before["spec"])
     except UsageError:
         is_taken = False
     else:

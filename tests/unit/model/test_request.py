@@ -73,7 +73,7 @@ def test_the_command_that_resumes_a_set_has_the_options_that_were_given() -> Non
         dry_run="client",
         store="postgresql://me:secret@db/runs",
     )
-    assert shlex.split(asked.resuming()) == [
+    assert shlex.split(asked.resume_command()) == [
         *("k8sbench", "submit", "seg", "--namespace", "team a", "--amp"),
         *("--speed-option", "compile", "--speed-option", "workers=8", "--timeout", "90s"),
         *("--replicas", "4", "--store", "postgresql://me:***@db/runs", "--resume", "night"),

@@ -14,10 +14,10 @@ from k8sbench.model.speed_options import (
     SWITCHES,
     TWO_WAY,
     Option,
-    parsed_speed_options,
+    expand_fast,
+    parse_speed_options,
     speed_options_of,
     trainer_arguments,
-    without_fast,
 )
 from k8sbench.trainers.parts.settings import Defaults
 from tests import struct_docs
@@ -25,17 +25,17 @@ from tests.tiers import ROOT
 
 
 def test_a_name_alone_switches_on_and_a_count_needs_its_number() -> None:
-    assert parsed_speed_options(["channels-last", "workers=8", "cudnn-benchmark=false"]) == {
+    assert parse_speed_options(["channels-last", "workers=8", "cudnn-benchmark=false"]) == {
         "channels-last": True,
         "workers": 8,
         "cudnn-benchmark": False,
     }
-    assert parsed_speed_options([]) == {}
+    assert parse_speed_options([]) == {}
 
 
 @pytest.mark.parametrize(("text", "value"), [("on", True), ("YES", True), ("off", False)])
 def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
-    assert parsed_speed_options([f"tf32={text}"]) == {"tf32": value}
+    assert parse_speed_options([f"tf32={text}"]) == {"tf32": value}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_switch_is_set_in_words(text: str, value: bool) -> None:
 )
 def test_what_is_none_is_refused_with_what_to_write(texts: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says) as error:
-        parsed_speed_options(texts)
+        parse_speed_options(texts)
     assert error.value.exit_code == 2
 
 
@@ -103,14 +103,14 @@ def test_fast_stands_for_options_that_each_trainer_has() -> None:
 
 
 def test_an_option_that_is_named_counts_more_than_fast() -> None:
-    asked = parsed_speed_options(["fast", "compile=false", "workers=2"])
-    assert without_fast(asked, "gpt") == {
+    asked = parse_speed_options(["fast", "compile=false", "workers=2"])
+    assert expand_fast(asked, "gpt") == {
         "compile": False,
         "fused-optimizer": True,
         "chunked-loss": True,
         "workers": 2,
     }
-    assert without_fast(parsed_speed_options(["fast=off"]), "gpt") == {}
+    assert expand_fast(parse_speed_options(["fast=off"]), "gpt") == {}
 
 
 def test_the_page_says_which_options_fast_stands_for_golden() -> None:

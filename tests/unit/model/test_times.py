@@ -17,14 +17,14 @@ from k8sbench.model import times
     ],
 )
 def test_a_length_is_numbers_with_units(text: str, seconds: float) -> None:
-    assert times.seconds(text) == seconds
+    assert times.parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
     "text", ["", "90", "h", "2x", "-2h", "1e3s", "2 h", "２h", "1.h", "9" * 400 + "d"]
 )
 def test_anything_else_is_none_and_a_unit_is_never_guessed(text: str) -> None:
-    assert times.seconds(text) is None
+    assert times.parse_duration(text) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from k8sbench.app.targets import RunTarget
 from k8sbench.catalog.plan_choices import Site
 from k8sbench.catalog.pool_files import LoadedPools
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import NodePool, Rdma, Toleration, widened
+from k8sbench.model.pool import NodePool, Rdma, Toleration, widened_fields
 from k8sbench.model.request import CollectOptions, SubmitRequest
 from tests.unit.model.benchmark_objects import an_object
 
@@ -75,13 +75,13 @@ WIDER: dict[str, Any] = {
 
 @pytest.mark.parametrize("changes", NARROWER)
 def test_a_pool_may_select_fewer_nodes_and_ask_for_less(changes: dict[str, Any]) -> None:
-    assert [*widened(msgspec.structs.replace(BASE, **changes), BASE)] == []
+    assert [*widened_fields(msgspec.structs.replace(BASE, **changes), BASE)] == []
 
 
 @pytest.mark.parametrize("field", WIDER)
 def test_a_pool_may_let_its_pods_do_no_more(field: str) -> None:
     changed = msgspec.structs.replace(BASE, **{field: WIDER[field]})
-    assert [*widened(changed, BASE)] == [field]
+    assert [*widened_fields(changed, BASE)] == [field]
 
 
 def test_each_field_of_a_pool_is_held_against_the_operators_or_free() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.errors import UsageError
-from k8sbench.model.pool import CPU_POOL, amount, times
+from k8sbench.model.pool import CPU_POOL, multiply, parse_quantity
 from k8sbench.model.program import SecretKey
 from tests.unit import goldens
 from tests.unit.render.plans import (
@@ -33,8 +33,8 @@ from tests.unit.render.plans import (
     count=st.integers(1, 1000),
 )
 def test_a_quantity_is_multiplied(number: int, fraction: str, unit: str, count: int) -> None:
-    product = times(f"{number}{fraction}{unit}", count)
-    assert amount(product) == amount(f"{number}{fraction}{unit}") * Decimal(count)
+    product = multiply(f"{number}{fraction}{unit}", count)
+    assert parse_quantity(product) == parse_quantity(f"{number}{fraction}{unit}") * Decimal(count)
 
 
 PACKAGES = pool(python_packages="pvc:python/torch-2.10")

@@ -36,7 +36,7 @@ def a_run(number: int, *phases: Phase, **found: Any) -> Run:
 
 def waiting(number: int) -> Run:
     run = a_run(number)
-    return msgspec.structs.replace(run, history=(creation.in_turn(1, "a", NOW),))
+    return msgspec.structs.replace(run, history=(creation.wait_for_turn(1, "a", NOW),))
 
 
 def status(*runs: Run, benchmark: Benchmark = BENCHMARK, **more: Any) -> dict[str, Any]:

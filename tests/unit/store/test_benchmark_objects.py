@@ -271,7 +271,7 @@ def test_what_this_machine_alone_understands_stands_beside_the_object(
         prometheus="http://user:secret@metrics",
         set_name="night",
     )
-    fits, private = stored_object.split(request)
+    fits, private = stored_object.split_request(request)
     assert (fits.data, fits.checkpoints) == ("synthetic", "pvc:team/a")
     assert (private.data, private.prometheus) == ("/data/imagenet", None)
     made = objects.create(asked(checkpoints="pvc:team/a"), PLACE, private)
@@ -279,7 +279,7 @@ def test_what_this_machine_alone_understands_stands_beside_the_object(
     stored = objects.read_stored(made)
     assert stored is not None
     assert (stored.private, stored.place) == (private, PLACE)
-    assert PrivateOptions() == stored_object.split(SubmitRequest(benchmark="a"))[1]
+    assert PrivateOptions() == stored_object.split_request(SubmitRequest(benchmark="a"))[1]
 
 
 def test_a_patch_is_merged_as_the_api_server_does() -> None:

@@ -228,12 +228,14 @@ def test_any_plan_and_measurement_come_back(store: SqlStore, open_again: OpenSto
 
 def test_a_run_without_a_job_is_reopened_otherwise(store: SqlStore, open_again: OpenStore) -> None:
     store.record(plan(timeout_s=60.0), at=NOW, process=None)
-    store.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    store.move(
+        "seg-1", creation.job_refused("seg-1", UsageError("The webhook refused it."), NOW + 1)
+    )
     there = Location(server="https://cluster.example:6443", namespace="bench")
     run = store.reopen(plan(timeout_s=90.0), at=NOW + 2, process=None, location=there)
     assert [step.cause_id for step in run.history] == [None, "not-created", None]
     assert (run.phase, run.plan.timeout_s, run.location) == (Phase.CREATED, 90.0, there)
-    run = store.move("seg-1", creation.created(NOW + 3))
+    run = store.move("seg-1", creation.job_created(NOW + 3))
     assert open_again().run("seg-1") == run
     # The folder holds the same.
     assert differences(store) == []
@@ -342,7 +344,9 @@ def test_a_change_by_another_process_is_seen_before_the_next_one(
 
 def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) -> None:
     one_run.wish("seg-1", CANCEL)
-    one_run.move("seg-1", creation.refused("seg-1", UsageError("The webhook refused it."), NOW + 1))
+    one_run.move(
+        "seg-1", creation.job_refused("seg-1", UsageError("The webhook refused it."), NOW + 1)
+    )
     one_run.reopen(plan(), at=NOW + 2, process=None, location=None)
     assert one_run.run("seg-1").wishes == ()
     assert not (one_run.folder("seg-1") / "wishes.json").exists()

@@ -16,7 +16,7 @@ from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDelet
 from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
-from k8sbench.model import creation, observed
+from k8sbench.model import creation, observed_job
 from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
@@ -25,8 +25,8 @@ from k8sbench.model.kube import (
     annotations_of,
     attempt_of,
     is_suspended,
-    moment,
     name_of,
+    parse_time,
 )
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.replica_logs import LogLine, LogMark, log_name, replica_of_log
@@ -66,7 +66,7 @@ class _Progress:
 
     def news(self, job: KubeObject, now: float) -> str | None:
         """Return a report that is to be noted now."""
-        said = observed.progress(job)
+        said = observed_job.describe_progress(job)
         if said in {None, self._noted} or now < self._at + PROGRESS_SECONDS:
             return None
         self._noted = said
@@ -382,7 +382,7 @@ class Followed:
         """Yield the news of a state, except the job's end."""
         while self._attempt < attempt_of(self._job or {}):
             at = max(now, self.reported.at)
-            yield self._report(creation.elsewhere(self.plan, self._attempt, at, self.uid))
+            yield self._report(creation.restarted_elsewhere(self.plan, self._attempt, at, self.uid))
             self._attempt += 1
         for replica in reading.replicas:
             if self._replicas.get(replica.replica) != replica:
@@ -473,13 +473,13 @@ class Followed:
         """
         status = (self._job or {}).get("status") or {}
         condition = kind_of(self.plan).condition(status, phase) or {}
-        stamp = moment(condition.get("lastTransitionTime"))
+        stamp = parse_time(condition.get("lastTransitionTime"))
         at = now if stamp is None or phase is self.reported.phase else stamp
         return at if self.reported.at <= at <= now else max(now, self.reported.at)
 
 
 def _created(pod: KubeObject) -> float:
-    return moment(pod["metadata"].get("creationTimestamp")) or 0.0
+    return parse_time(pod["metadata"].get("creationTimestamp")) or 0.0
 
 
 def _is_newer(known: KubeObject, pod: KubeObject) -> bool:

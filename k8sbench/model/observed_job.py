@@ -1,7 +1,7 @@
 """Jobs that somebody else created: their facts, from the objects of the API server.
 
-Facts come from the job and its pod templates. What nothing states is not guessed: the log says it,
-an option, or an annotation of the job.
+Facts come from the job and its pod templates. Nothing is guessed: other values come from the log,
+from options, or from annotations of the job.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from k8sbench.model.errors import UsageError, did_you_mean
 from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
 from k8sbench.model.job_kind import JobKind, replica_name
 from k8sbench.model.kinds import OBSERVED, TRAINS
-from k8sbench.model.kube import KubeObject, annotations_of, labels_of, moment, name_of
+from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of, parse_time
 from k8sbench.model.masking import masked
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import PRODUCT
@@ -46,7 +46,7 @@ VARIABLES = ("NCCL_", "TORCH_", "OMP_", "CUDA_", "WORLD_SIZE")
 MOST_METRICS = 5
 """Metrics that a report of the program's names."""
 UNSEEN = ".attempt-"
-"""Part of the name of a log that nobody saw."""
+"""Part of the name of a log that was lost before anybody read it."""
 _ID_DIGITS = 12
 _DATE = re.compile(r"[-._](\d{8,}|\d{4}-\d\d-\d\d)([-t]?\d{4,6})?$")
 """A date or Unix time at the end of a name."""
@@ -86,8 +86,8 @@ def run_id(namespace: str, kind: str, name: str, uid: str) -> str:
     return f"{word[: NAME_LIMIT - _ID_DIGITS - 1].rstrip('-')}-{digest}"
 
 
-def stated(job: KubeObject) -> dict[str, str]:
-    """Return what annotations of a job state: option → text."""
+def stated_options(job: KubeObject) -> dict[str, str]:
+    """Return the options that annotations of a job replace: option → text."""
     return {
         option.replace("-", "_"): text
         for option in STATED
@@ -96,11 +96,11 @@ def stated(job: KubeObject) -> dict[str, str]:
 
 
 def annotations_for(action: str) -> list[str]:
-    """Return the annotations that state what an error's action asks options for."""
+    """Return the annotations that replace the options named in an error's action."""
     return [f"{LABEL_DOMAIN}/{name}" for name in STATED if f"--{name}" in action]
 
 
-def parsed(text: str) -> tuple[JobKind, str]:
+def parse_job_name(text: str) -> tuple[JobKind, str]:
     """Parse KIND/NAME as kubectl takes it; raises :class:`UsageError`."""
     word, slash, name = text.partition("/")
     word = word.lower().partition(".")[0]
@@ -129,7 +129,7 @@ class _Template(msgspec.Struct, frozen=True):
     is_trainer: bool
 
 
-def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> JobFacts:
+def read_facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> JobFacts:
     """Read the facts of a job.
 
     ``child`` is the object of :attr:`JobKind.child`. A role without pods does not count, nor do the
@@ -137,29 +137,36 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
     a job whose replicas are not alike.
     """
     which = f"{kind.singular}/{name_of(job)}"
-    templates = [one for one in _templates(kind, job, child, which) if one.jobs * one.pods]
+    templates = [
+        template
+        for template in _templates(kind, job, child, which)
+        if template.jobs * template.pods
+    ]
     if not templates:
         raise UsageError(f"{which} has no replicas.", "Observe it when it has some.")
-    chosen = [one for one in templates if one.is_trainer] or templates
-    chosen = [one for one in chosen if _gpus_of_pod(one.spec)] or chosen
-    wanted = annotations_of(job).get(CONTAINER_ANNOTATION)
-    names = [_container(one.spec, wanted, kind.container, which) for one in chosen]
+    chosen = [template for template in templates if template.is_trainer] or templates
+    chosen = [template for template in chosen if _gpus_of_pod(template.spec)] or chosen
+    annotated = annotations_of(job).get(CONTAINER_ANNOTATION)
+    names = [
+        _container_name(template.spec, annotated, kind.container, which) for template in chosen
+    ]
     containers = set(names)
     gpus = {
-        _used_gpus(_found(one.spec, name), _processes(kind, job))
-        for one, name in zip(chosen, names, strict=True)
+        _used_gpus(_find_container(template.spec, name), _processes(kind, job))
+        for template, name in zip(chosen, names, strict=True)
     }
     if len(containers) > 1 or len(gpus) > 1:
+        roles = ", ".join(template.role for template in chosen)
         raise UsageError(
-            f"The replicas of {which} are not alike: {', '.join(one.role for one in chosen)}.",
+            f"The replicas of {which} are not alike: {roles}.",
             "A job is observed if its replicas have one container name and as many GPUs each.",
         )
     (container,) = containers
     replicas = tuple(
-        replica_name(one.role, number, rank)
-        for one in chosen
-        for number in range(one.jobs)
-        for rank in range(one.pods)
+        replica_name(template.role, number, rank)
+        for template in chosen
+        for number in range(template.jobs)
+        for rank in range(template.pods)
     )
     metadata = job["metadata"]
     return JobFacts(
@@ -170,11 +177,13 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
             replicas=replicas,
             container=container,
             sources={
-                "case": _case(job)[1],
+                "case": _case_and_source(job)[1],
                 "set": f"label {SET_LABEL}" if SET_LABEL in labels_of(job) else "the job's name",
                 "replicas": TEMPLATES,
                 "gpus": TEMPLATES,
-                "container": TEMPLATES if wanted is None else f"annotation {CONTAINER_ANNOTATION}",
+                "container": TEMPLATES
+                if annotated is None
+                else f"annotation {CONTAINER_ANNOTATION}",
                 "image": TEMPLATES,
                 "command": TEMPLATES,
                 "nodes": "pod status",
@@ -182,14 +191,14 @@ def facts(kind: JobKind, job: KubeObject, child: KubeObject | None = None) -> Jo
             },
         ),
         uid=metadata["uid"],
-        created_at=moment(metadata.get("creationTimestamp")) or 0.0,
+        created_at=parse_time(metadata.get("creationTimestamp")) or 0.0,
         benchmark=case_name(job),
         set_name=labels_of(job).get(SET_LABEL) or name_of(job)[:63].rstrip("-."),
         gpus_per_replica=gpus.pop(),
         queue=labels_of(job).get(QUEUE_LABEL),
-        stated=stated(job),
-        image=_found(chosen[0].spec, container).get("image"),
-        environment=_environment(_found(chosen[0].spec, container)),
+        stated=stated_options(job),
+        image=_find_container(chosen[0].spec, container).get("image"),
+        environment=_command_and_variables(_find_container(chosen[0].spec, container)),
     )
 
 
@@ -199,10 +208,10 @@ def case_name(job: KubeObject) -> str:
     Its label, else the CronJob that owns it, else its generateName or its name, each less a date at
     the end.
     """
-    return _case(job)[0]
+    return _case_and_source(job)[0]
 
 
-def _case(job: KubeObject) -> tuple[str, str]:
+def _case_and_source(job: KubeObject) -> tuple[str, str]:
     """Return the name of a job's case, and where it comes from."""
     metadata = job["metadata"]
     if label := labels_of(job).get(BENCHMARK_LABEL):
@@ -238,13 +247,13 @@ def with_sources(
     return msgspec.structs.replace(facts.job, sources={**sources, **log})
 
 
-def unread(
+def missing_logs(
     facts: JobFacts,
     job: KubeObject | None,
     child: KubeObject | None,
     restarts: Mapping[str, int],
 ) -> Iterator[LogGap]:
-    """Yield what is missing of an ended job's logs, by what its objects count.
+    """Yield the gaps in an ended job's logs that the counts of its objects show.
 
     ``restarts`` has those that were seen, of each replica that had a pod.
     """
@@ -252,51 +261,51 @@ def unread(
     for replica in facts.job.replicas:
         if replica not in restarts:
             yield _gap(replica, "Its pod was deleted before it was seen.")
-    seen = restarts.get(first, 0)
+    restarts_seen = restarts.get(first, 0)
     counts = ((child or job or {}).get("status") or {}).get("restarts") or 0
     if facts.job.kind == "Job":
         status = (job or {}).get("status") or {}
         counts = int(status.get("failed") or 0) + int(status.get("succeeded") or 0)
         counts -= len(restarts)
-        seen = sum(restarts.values())
-    for number in range(1, int(counts) - seen + 1):
+        restarts_seen = sum(restarts.values())
+    for number in range(1, int(counts) - restarts_seen + 1):
         why = "Its pods were deleted before they were seen; the job's status counts their restart."
         yield _gap(f"{first}{UNSEEN}{number}", why)
 
 
-def left_pods(
-    pods: Mapping[str, Mapping[str, bool]], ends: Mapping[str, float], known: Iterable[LogGap]
+def unread_pods(
+    pods: Mapping[str, Mapping[str, bool]], ends: Mapping[str, float], gaps: Iterable[LogGap]
 ) -> Iterator[LogGap]:
-    """Yield what is missing of recorded pods that were gone before their logs were read.
+    """Yield the gaps of recorded pods that were gone before their logs were read.
 
     ``pods`` has those of each replica by uid, in order, and whether the log is read to its end;
     ``ends`` the times of the last lines of the archived logs.
     """
-    named = {gap.replica for gap in known if gap.before is None}
+    with_gap = {gap.replica for gap in gaps if gap.before is None}
     for replica, of_replica in pods.items():
         for number, is_read in enumerate(of_replica.values(), 1):
             name = log_name(replica, pod=number)
-            if not is_read and name not in named:
-                own = [at for log, at in ends.items() if log_of_pod(log) == name]
+            if not is_read and name not in with_gap:
+                times_of_pod = [at for log, at in ends.items() if log_of_pod(log) == name]
                 why = "Its pod was gone before its log was read to the end."
-                yield _gap(name, why, max(own, default=None))
+                yield _gap(name, why, max(times_of_pod, default=None))
 
 
 def _gap(replica: str, why: str, after: float | None = None) -> LogGap:
     return LogGap(replica=replica, after=after, before=None, why=why)
 
 
-def progress(job: KubeObject) -> str | None:
-    """Return what a TrainJob's program reports of itself, in words; None if nothing.
+def describe_progress(job: KubeObject) -> str | None:
+    """Describe the progress that a TrainJob's program reports; None without a report.
 
     Kubeflow Trainer 2.3 keeps it in the job's status, with its feature gate TrainJobStatus.
     """
-    said = (job.get("status") or {}).get("trainerStatus") or {}
-    done, left = said.get("progressPercentage"), said.get("estimatedRemainingSeconds")
-    metrics = [f"{one['name']} {one['value']}" for one in said.get("metrics") or ()]
+    status = (job.get("status") or {}).get("trainerStatus") or {}
+    done, remaining = status.get("progressPercentage"), status.get("estimatedRemainingSeconds")
+    metrics = [f"{metric['name']} {metric['value']}" for metric in status.get("metrics") or ()]
     words = [
         *([] if done is None else [f"{done} % done"]),
-        *([] if left is None else [f"{times.duration(left)} left"]),
+        *([] if remaining is None else [f"{times.duration(remaining)} left"]),
         *metrics[:MOST_METRICS],
     ]
     return f"The program reports: {', '.join(words)}" if words else None
@@ -310,7 +319,7 @@ def _templates(
 ) -> Iterator[_Template]:
     spec = job.get("spec") or {}
     if kind.templates == "pod":
-        count = _count(spec.get("completions"), spec.get("parallelism"))
+        count = _first_number(spec.get("completions"), spec.get("parallelism"))
         if count > 1 and spec.get("completionMode") != "Indexed":
             raise UsageError(
                 f"The pods of {which} have no ranks: it is not Indexed.",
@@ -319,26 +328,26 @@ def _templates(
         yield _Template(kind.others.lower(), 1, count, spec["template"]["spec"], True)
     elif kind.templates == "jobs":
         spec = (child or job).get("spec") or {}
-        for one in spec.get(OBSERVED[kind.child or kind.singular].replicas_key) or ():
-            inner = one["template"]["spec"]
-            labels = (one["template"].get("metadata") or {}).get("labels") or {}
+        for entry in spec.get(OBSERVED[kind.child or kind.singular].replicas_key) or ():
+            inner = entry["template"]["spec"]
+            labels = (entry["template"].get("metadata") or {}).get("labels") or {}
             yield _Template(
-                one["name"],
-                _count(one.get("replicas")),
-                _count(inner.get("completions"), inner.get("parallelism")),
+                entry["name"],
+                _first_number(entry.get("replicas")),
+                _first_number(inner.get("completions"), inner.get("parallelism")),
                 inner["template"]["spec"],
                 labels.get(TRAINS[0]) == TRAINS[1],
             )
     else:
         roles = kind.replica_specs(spec) or {}
         for role in sorted(roles, key=lambda role: role != kind.lead):
-            count = _count(roles[role].get("replicas"))
+            count = _first_number(roles[role].get("replicas"))
             yield _Template(role.lower(), 1, count, roles[role]["template"]["spec"], True)
 
 
-def _count(*stated: int | None) -> int:
+def _first_number(*numbers: int | None) -> int:
     """Return the first number that is stated, which may be 0; 1 without one."""
-    return next((int(number) for number in stated if number is not None), 1)
+    return next((int(number) for number in numbers if number is not None), 1)
 
 
 def _processes(kind: JobKind, job: KubeObject) -> object:
@@ -353,17 +362,17 @@ def _used_gpus(container: Mapping[str, Any], processes: object) -> int:
 
     ``processes`` may be a word such as ``auto``: then there is one for each.
     """
-    variables = {one["name"]: one.get("value") for one in container.get("env") or ()}
-    stated = str(processes or variables.get(PROCESSES) or "")
+    variables = {variable["name"]: variable.get("value") for variable in container.get("env") or ()}
+    number = str(processes or variables.get(PROCESSES) or "")
     gpus = _gpus(container)
-    return min(gpus, int(stated)) if stated.isdecimal() and int(stated) else gpus
+    return min(gpus, int(number)) if number.isdecimal() and int(number) else gpus
 
 
 def _gpus(container: Mapping[str, Any]) -> int:
     """Return the GPUs that a container asks for."""
     resources = container.get("resources") or {}
-    asked = (resources.get("requests") or {}) | (resources.get("limits") or {})
-    return sum(int(count) for name, count in asked.items() if _is_gpu(name))
+    counts = (resources.get("requests") or {}) | (resources.get("limits") or {})
+    return sum(int(count) for name, count in counts.items() if _is_gpu(name))
 
 
 def _is_gpu(resource: str) -> bool:
@@ -374,38 +383,43 @@ def _gpus_of_pod(spec: Mapping[str, Any]) -> int:
     return sum(map(_gpus, spec.get("containers") or ()))
 
 
-def _container(spec: Mapping[str, Any], wanted: str | None, usual: str, which: str) -> str:
+def _container_name(spec: Mapping[str, Any], annotated: str | None, usual: str, which: str) -> str:
     """Return the container whose log is measured.
 
     The named one, else that with GPUs, the kind's own, or the only one.
     """
     containers = spec.get("containers") or ()
-    names = [str(one["name"]) for one in containers]
-    if wanted is not None and wanted not in names:
+    names = [str(container["name"]) for container in containers]
+    if annotated is not None and annotated not in names:
         raise UsageError(
-            f"{which} has no container {wanted!r}, which its annotation names.",
+            f"{which} has no container {annotated!r}, which its annotation names.",
             f"Name one of {', '.join(names)} with {CONTAINER_ANNOTATION}.",
         )
-    with_gpus = [str(one["name"]) for one in containers if _gpus(one)]
-    for found in ([wanted] if wanted else [], with_gpus, [usual] if usual in names else [], names):
-        if len(found) == 1:
-            return str(found[0])
+    with_gpus = [str(container["name"]) for container in containers if _gpus(container)]
+    for candidates in (
+        [annotated] if annotated else [],
+        with_gpus,
+        [usual] if usual in names else [],
+        names,
+    ):
+        if len(candidates) == 1:
+            return str(candidates[0])
     raise UsageError(
         f"Nothing says which container of {which} trains: {', '.join(names)}.",
         f"Name it with the annotation {CONTAINER_ANNOTATION} of the job.",
     )
 
 
-def _found(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    return next(one for one in spec["containers"] if one["name"] == name)
+def _find_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return next(container for container in spec["containers"] if container["name"] == name)
 
 
-def _environment(found: Mapping[str, Any]) -> dict[str, str]:
+def _command_and_variables(container: Mapping[str, Any]) -> dict[str, str]:
     """Return command and some variables of a container, by name."""
-    words: Sequence[str] = [*(found.get("command") or ()), *(found.get("args") or ())]
-    stated = {"job_command": masked(shlex.join(words))} if words else {}
-    for variable in found.get("env") or ():
+    words: Sequence[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
+    environment = {"job_command": masked(shlex.join(words))} if words else {}
+    for variable in container.get("env") or ():
         name, value = str(variable["name"]), variable.get("value")
         if name.startswith(VARIABLES) and value is not None:
-            stated[f"job_env.{name}"] = masked(f"{name}={value}").partition("=")[2]
-    return stated
+            environment[f"job_env.{name}"] = masked(f"{name}={value}").partition("=")[2]
+    return environment
