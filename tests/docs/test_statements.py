@@ -50,6 +50,18 @@ def runtime() -> set[str]:
     return names(project()["dependencies"]).union(*(names(extras[each]) for each in OPTIONAL))
 
 
+def named_in_the_architecture() -> list[tuple[str, str, str]]:
+    """The modules under "Packages" of docs/architecture.md: part, file, and a name in it if any."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    section = text.partition("## Packages")[2].partition("\n## ")[0]
+    found = []
+    for block in re.split(r"\n(?=\*\*`|Rules that)", section):
+        part = re.match(r"\*\*`(\w+/)`\*\*", block)
+        for file, name in re.findall(r"`([\w/]+\.py)(?:: (\w+))?`", block):
+            found.append(("" if part is None else part[1], file, name))
+    return found
+
+
 @functools.cache
 def imported() -> set[str]:
     """The top-level modules that k8sbench/ imports, but for the programs inside containers."""
@@ -104,6 +116,13 @@ def test_every_dependency_is_imported_and_explained(name: str) -> None:
     assert [row for row in libraries() if mentions(row, name)], (
         f"{name} is missing from the table in docs/architecture.md"
     )
+
+
+@pytest.mark.parametrize(("part", "file", "name"), named_in_the_architecture())
+def test_every_module_that_the_architecture_names_is_there(part: str, file: str, name: str) -> None:
+    paths = (packaged.PACKAGE / part / file, packaged.PACKAGE / file, ROOT / file)
+    path = next(filter(pathlib.Path.exists, paths))
+    assert not name or re.search(rf"^(?:def|class) {name}\b", path.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", libraries(), ids=lambda row: row.split("|")[1].strip())
