@@ -255,24 +255,24 @@ def choose_shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) 
     cases = (
         [plan_choices.parse_case(case) for case in origin.variant.cases] if origin.variant else []
     )
-    fitting = [(replicas, each) for replicas, each in cases if replicas * each == gpus]
+    fitting = [(replicas, per_node) for replicas, per_node in cases if replicas * per_node == gpus]
     if len(fitting) == 1:
         if gpus > 1:
-            known = "x".join(map(str, fitting[0]))
+            name = "x".join(map(str, fitting[0]))
             notes.append(
-                f"nothing states the nodes: {gpus} GPUs are taken to be {known}, its only case"
+                f"nothing states the nodes: {gpus} GPUs are taken to be {name}, its only case"
             )
         return fitting[0]
-    each = counted(gpus, "GPU")
+    gpus_in_words = counted(gpus, "GPU")
     if fitting:
-        known = " or ".join(f"{replicas}x{each}" for replicas, each in fitting)
-        raise InputError(f"{each} may be the case {known}.", NO_CASE, file=origin.file)
+        names = " or ".join(f"{replicas}x{per_node}" for replicas, per_node in fitting)
+        raise InputError(f"{gpus_in_words} may be the case {names}.", NO_CASE, file=origin.file)
     if gpus > MOST_ON_ONE_NODE:
         raise InputError(
-            f"does not state on how many nodes the {each} were.", NO_CASE, file=origin.file
+            f"does not state on how many nodes the {gpus_in_words} were.", NO_CASE, file=origin.file
         )
     if gpus > 1:
-        notes.append(f"nothing states the nodes: {each} are taken to be of one")
+        notes.append(f"nothing states the nodes: {gpus_in_words} are taken to be of one")
     return 1, gpus
 
 
@@ -317,10 +317,10 @@ def imported_into(set_name: str, runs: Sequence[Run]) -> list[Run]:
 def replaced_runs(
     log: MeasuredLog, others: Sequence[MeasuredLog], runs: Sequence[Run]
 ) -> list[Run]:
-    """List the runs that a log replaces: those of its set of the same log, or a log of its name.
+    """List the runs that a log replaces: runs of its set with the same log, or a log of its name.
 
-    ``others`` are the logs beside it, whose runs are theirs. Raises :class:`InputError` if several
-    logs of its name have runs.
+    ``others`` are the other logs of the import, which replace their own runs. Raises
+    :class:`InputError` if several logs of its name have runs.
     """
     of_set = imported_into(log.set_name, runs)
     of_same_log = [run for run in of_set if log.is_of(run)]

@@ -176,9 +176,9 @@ class _Document:
     def _key(self, event: Any, path: Path) -> str:
         key = None if isinstance(event, yaml.CollectionStartEvent) else self._node(event, path)
         if not isinstance(key, str) or (key == "<<" and not event.style):
-            shown = getattr(event, "value", "that is a mapping or a list")
+            key_text = getattr(event, "value", "that is a mapping or a list")
             action = "Keys are words; write another one in quotes."
-            raise self.error(f"has the key {shown}, which is not a word.", action, _line(event))
+            raise self.error(f"has the key {key_text}, which is not a word.", action, _line(event))
         return key
 
     def _scalar(self, event: Any) -> Any:

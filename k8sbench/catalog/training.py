@@ -87,7 +87,7 @@ def plan_training(
         evaluate_every=every,
         metric=train.metric,
         target=target,
-        # A program of others goes on, whatever it reaches.
+        # Another program continues, whatever accuracy it reaches.
         stop_at_target=target is not None and case.impl == "k8sbench" and not request.to_the_end,
         start=train.start,
     )

@@ -96,7 +96,7 @@ def beyond_peak(
     limit = peak.fp16
     tf32 = measurement.environment.get("option.tf32")
     if measurement.precision_effective in ("fp32", "tf32"):
-        # Our trainers switch TF32 off unless they are asked for it.
+        # Our trainers switch TF32 off unless an option switches it on.
         is_off = tf32 != "True" if measurement.impl == "k8sbench" else tf32 == "False"
         limit = peak.fp32 if is_off else peak.tf32 or peak.fp32
     done = tflops(model, rate, measurement.gpus)

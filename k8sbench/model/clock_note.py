@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 LEAST_SECONDS = 1.0
-"""Change of the wall clock, beside the monotonic one, that is noted."""
+"""Smallest change of the wall clock, relative to the monotonic clock, that is noted."""
 NEEDLE = "[k8sbench: wall clock set by "
 _NOTE = re.compile(re.escape(NEEDLE) + r"([-+]\d+\.\d) s\]")
 

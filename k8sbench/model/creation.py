@@ -168,7 +168,7 @@ def first_creation_failed(
 ) -> Transition:
     """Build the transition of a run whose first creation failed.
 
-    The job may exist all the same if the answer was lost.
+    The job may exist nevertheless, if the answer was lost.
     """
     if survives:
         return creation_failed(run_id, error, at)

@@ -12,7 +12,7 @@ command that meets it. Adapters translate foreign errors into these and chain th
     │   ├── NotFound           2   no such benchmark, run, set or pool
     │   ├── DoesNotFit         2   the pool or the machine is too small for the case
     │   ├── NoRoom             2   a quota that other jobs fill has no room for the job now
-    │   ├── QueryRefused       2   the operator refuses what it is asked, such as half an id
+    │   ├── QueryRefused       2   the operator refuses a query, such as half an id
     │   ├── PlanUnreadable     2   a job of the cluster whose plan cannot be read
     │   └── OwnedElsewhere     2   another store owns the job, and alone acts on it
     ├── StoreError             1   the store cannot be opened, read or written
@@ -106,7 +106,7 @@ class NoSide(NotFound):
 
 
 class QueryRefused(UsageError):
-    """The operator refuses what it is asked, such as an id that several runs begin with."""
+    """The operator refuses a query, such as an id that several runs begin with."""
 
 
 class DoesNotFit(UsageError):

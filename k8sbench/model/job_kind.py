@@ -240,7 +240,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
     def phase(self, conditions: Iterable[str]) -> Phase | None:
         """Return the phase for a job's true conditions; None if unknown."""
         true = set(conditions)
-        return next((ours for theirs, ours in self.conditions if theirs in true), None)
+        return next((phase for name, phase in self.conditions if name in true), None)
 
     def pod_counts(self, status: Mapping[str, Any]) -> Iterable[Mapping[str, int]]:
         """Count the pods of the job's objects, for a job without conditions."""
@@ -250,7 +250,7 @@ class JobKind(msgspec.Struct, frozen=True, kw_only=True):
         self, status: Mapping[str, Any], phase: Phase, *, only_true: bool = True
     ) -> Mapping[str, Any] | None:
         """Return the condition in ``status`` that means ``phase``; None without one."""
-        types = [name for name, ours in self.conditions if ours is phase]
+        types = [name for name, of_condition in self.conditions if of_condition is phase]
         matching = [
             condition
             for condition in status.get("conditions") or ()

@@ -88,7 +88,7 @@ PADDLE_JOB = JobKind(
     # Of jobs with a parameter server.
     variables_of_others=frozenset({"PADDLE_SERVER_NUM", "PADDLE_TRAINER_NUM"}),
     # A pod's address and number, which paddle.distributed.launch takes from the pod; and a folder
-    # for its logs that lies beside no earlier ones, which it would append to.
+    # for its logs without earlier ones, to which it would append.
     local=(
         InjectedVariable("POD_IP", "{pod_ip}"),
         InjectedVariable("PADDLE_RANK", "{rank}"),
@@ -119,7 +119,7 @@ _TRAIN_JOB: dict[str, Any] = {
     "lead": None,
     "others": "Node",
     "container": "node",
-    # It has no conditions of what goes on; its pods tell.
+    # It has no conditions while it runs; its pods show its state.
     "conditions": (
         ("Failed", Phase.FAILED),
         ("Complete", Phase.SUCCEEDED),

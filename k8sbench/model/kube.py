@@ -141,7 +141,7 @@ class ServingOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of the job of a recorded run's attempt beside its plan."""
+    """Values of the job of a run's attempt that are not in its plan."""
 
     attempt: int = 1
     nonce: str = ""

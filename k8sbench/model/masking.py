@@ -329,7 +329,7 @@ class Masking:
         return self._without_key(line).encode("latin-1")
 
     def _without_key(self, line: str) -> str:
-        """Mask the part of a private key in a line, and note how it goes on."""
+        """Mask the part of a private key in a line, and note if the key continues."""
         if self._key_lines:
             self._key_lines = 0 if _KEY_ENDS.search(line) else self._key_lines - 1
             if part := _KEY_LINE.fullmatch(line):

@@ -24,9 +24,9 @@ LONGEST = 1_000_000_000
 
 
 CLUSTER = "cluster"
-"""The value of ``--store`` that is the operator's store alone."""
+"""Value of ``--store`` for the operator's store alone."""
 LOCAL = "local"
-"""The value of ``--store`` that is the default folder alone; no operator is asked."""
+"""Value of ``--store`` for the default folder alone, without the operator's store."""
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -426,7 +426,7 @@ OF_OBJECT = frozenset(
         "wait_timeout_s",
     }
 )
-"""Fields that a file of Benchmark objects states, and no option beside it."""
+"""Fields that a file of Benchmark objects states, so that no option may."""
 _OF_ONE_CALL = frozenset({"set_name", "resume", "run_id", "dry_run", "detach"})
 """Fields that the command which resumes a set does not repeat."""
 

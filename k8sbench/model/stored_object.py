@@ -1,7 +1,7 @@
 """A Benchmark object of a store, which the process that submitted it reconciles. Pure.
 
 ``object`` is what the API server would hold, and is checked by the same schema. What the API server
-must not know, such as paths of a machine, stands beside it.
+must not know, such as paths of a machine, is in :class:`PrivateOptions`.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ def duration(seconds: float | None) -> str:
     for unit, smaller in (("d", "h"), ("h", "m"), ("m", "s")):
         size = int(UNITS[unit])
         if whole >= size:
-            rest = whole % size // int(UNITS[smaller])
-            return f"{whole // size}{unit}" + (f"{rest}{smaller}" if rest else "")
+            smaller_units = whole % size // int(UNITS[smaller])
+            return f"{whole // size}{unit}" + (f"{smaller_units}{smaller}" if smaller_units else "")
     return f"{whole}s"
 
 

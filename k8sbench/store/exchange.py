@@ -371,7 +371,7 @@ def prune_old_runs(
     id, and the reasons other old logs are kept. With a ``backend`` only its runs count.
     """
     removed: dict[str, Pruned] = {}
-    kept: dict[str, str] = {}
+    reasons_to_keep: dict[str, str] = {}
     for run in store.runs(RunFilter()):
         run_id = run.run_id
         is_old = run.ended_at is not None and run.ended_at <= at - keep_s
@@ -380,16 +380,16 @@ def prune_old_runs(
         if not is_old or not find_printed_files(store.run_folder(run_id).path):
             continue
         if run.owes_measurement:
-            kept[run_id] = "It is not measured yet."
+            reasons_to_keep[run_id] = "It is not measured yet."
         elif run.wishes:
-            kept[run_id] = "What is left of its job is to be deleted."
+            reasons_to_keep[run_id] = "What is left of its job is to be deleted."
         else:
             try:
                 with claim_run(store, run_id):
                     removed[run_id] = prune_run(store, run_id, at=at, rule=rule, dry_run=dry_run)
             except (StoreError, UsageError) as error:
-                kept[run_id] = error.message
-    return removed, kept | store.unreadable
+                reasons_to_keep[run_id] = error.message
+    return removed, reasons_to_keep | store.unreadable
 
 
 @contextlib.contextmanager

@@ -72,7 +72,7 @@ class GroupIndex:
 
         Returns the names of the sets whose groups are kept.
         """
-        kept: list[str] = []
+        kept_sets: list[str] = []
         with self._database.writing() as db:
             versions_now = _versions(db)
             for name, groups in groups_by_set.items():
@@ -85,8 +85,8 @@ class GroupIndex:
                     [(*group.row, msgspec.json.encode(group)) for group in groups],
                 )
                 db.execute("DELETE FROM changed_sets WHERE set_name = ?", (name,))
-                kept.append(name)
-        return kept
+                kept_sets.append(name)
+        return kept_sets
 
     def note_version(self) -> None:
         """Record that this version of k8sbench computed all groups."""

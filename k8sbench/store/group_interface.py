@@ -12,7 +12,7 @@ from k8sbench.store.interface import RunFilter, Store
 
 
 class GroupIndex(Protocol):
-    """The groups of a store's runs, kept beside them."""
+    """The groups of a store's runs, kept in its index."""
 
     @property
     def is_read_only(self) -> bool:

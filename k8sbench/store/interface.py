@@ -139,8 +139,8 @@ class Store(Protocol):
     ) -> Run:
         """Reopen a run for submission, or a finished one for continuation.
 
-        Its job was never created, or its training goes on. ``plan`` has the same set and repeat as
-        the recorded plan, which it replaces; a measurement is dropped. Raises
+        Its job was never created, or its training continues. ``plan`` has the same set and repeat
+        as the recorded plan, which it replaces; a measurement is dropped. Raises
         :class:`~k8sbench.model.errors.RepeatTaken` if another run has the repeat of the plan's
         case.
         """
@@ -154,7 +154,7 @@ class Store(Protocol):
     def runs(self, run_filter: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
         """The runs that match, oldest first.
 
-        Those in ``known`` are not read again: two copies of thousands would not fit in memory.
+        Runs in ``known`` are not read again: two copies of thousands would not fit in memory.
         """
 
     def ids(self) -> list[str]:
@@ -191,7 +191,7 @@ class Store(Protocol):
         """The run's log files, rank 0's replica first; empty if it left none."""
 
     def save_baseline(self, baseline: Baseline, *, replace: bool = False) -> None:
-        """Keep a baseline; one of its name is a :class:`~k8sbench.model.errors.UsageError`."""
+        """Keep a baseline; a taken name is a :class:`~k8sbench.model.errors.UsageError`."""
 
     def baselines(self) -> list[Baseline]:
         """All readable baselines, by name."""

@@ -206,7 +206,11 @@ _FILES: tuple[tuple[str, tuple[str, ...], Callable[[Run], bytes]], ...] = (
         lambda run: f"{run.image_digest}\n".encode() if run.image_digest else b"",
     ),
     (WISHES, ("wishes",), lambda run: _encode_wishes(run.wishes)),
-    (EVENTS, ("history",), lambda run: b"".join(encode_json(one) + b"\n" for one in run.history)),
+    (
+        EVENTS,
+        ("history",),
+        lambda run: b"".join(encode_json(transition) + b"\n" for transition in run.history),
+    ),
     (WISHES, ("wishes", "history"), lambda run: _encode_wishes(still_open(run.wishes, run.phase))),
     (RUN_FILE, ("plan", "created_at", "process", "location"), _encode_record),
 )

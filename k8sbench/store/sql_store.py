@@ -99,8 +99,8 @@ class SqlStore:
     def next_repeat(self, set_name: str, case_key: str) -> int:
         """Return the first free repeat of a case in a set."""
         with self.database.reading() as db:
-            taken = index.taken_repeats(db, set_name, case_key)
-        return min(set(range(1, len(taken) + 2)) - taken)
+            taken_repeats = index.taken_repeats(db, set_name, case_key)
+        return min(set(range(1, len(taken_repeats) + 2)) - taken_repeats)
 
     def record(
         self,
@@ -238,7 +238,7 @@ class SqlStore:
     def runs(self, run_filter: RunFilter, known: Mapping[str, Run] | None = None) -> list[Run]:
         """Return the matching runs, oldest first; see also :attr:`unreadable`.
 
-        Those in ``known`` are not read.
+        Runs in ``known`` are not read again.
         """
         with self.database.reading() as db:
             run_ids = index.ids(db, run_filter)
