@@ -281,7 +281,7 @@ def _answers(case: Case) -> Answers:
         final_loss=_final_loss(log, case.rank),
         train_wall_s=_wall(case.rank),
         weights=log_statements.weights(log),
-        profile=profile.profile(case),
+        profile=profile.profile_of(case),
     )
 
 
@@ -328,7 +328,6 @@ def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurem
         begun_at=log_statements.begun_at(log),
         data_set=log_statements.data_set(log),
         weights=figure_of(answers.weights),
-        profile=figure_of(answers.profile),
         broken_samples=log.training.broken or log.facts.whole("broken_samples"),
         data=log.facts.first("data") or expected.data,
         device=_device(log),
@@ -337,6 +336,7 @@ def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurem
         memory_mib=_memory(log, rank),
         data_fraction=None if rank is None else rank.tally.waiting,
         window=None if rank is None else _window(rank, case.seconds_per_unit),
+        profile=figure_of(answers.profile),
         lines=_lines(log, rank, goal),
         training_lines=0 if rank is None else rank.all_records,
         steady=figure_of(answers.steady),

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from k8sbench.model.measurement import Profile
 from k8sbench.model.missing import Missing
 from k8sbench.reader.measuring import log_units
+from k8sbench.reader.measuring.estimates import OF_WHOLE_RUN
 from k8sbench.reader.measuring.log_statements import Case
 from k8sbench.reader.measuring.log_units import NO_LENGTH
 from k8sbench.reader.measuring.profile_sums import ProfilePoint, ProfileSums
 
-ONE_FIGURE = Missing("The log states one figure for the whole run.")
 NO_POINT = Missing("Each training line covers more than two points of the profile's grid.")
 NO_SECONDS = Missing("The batch is not known, so that the printed rates give no time.")
 VARYING = Missing("The batch changes, so that the printed rates give no time.")
@@ -20,11 +20,11 @@ DIGITS = 12
 """Significant digits of the sums."""
 
 
-def profile(case: Case) -> Profile | Missing:
+def profile_of(case: Case) -> Profile | Missing:
     """Return the profile of a run."""
     rank, seconds = case.rank, case.seconds_per_unit
     if rank is None:
-        return ONE_FIGURE
+        return OF_WHOLE_RUN
     sums = rank.profile
     if seconds is None:
         return NO_SECONDS if log_units.conversion(case.log) else NO_LENGTH

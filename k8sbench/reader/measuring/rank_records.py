@@ -400,8 +400,7 @@ class RankRecords:
         )
         if self.all_records <= FIRST:
             self._first.append(entry)
-        if steady or not (self._single and self.shape.holds_events):
-            # A printed step with an evaluation stands for no other step.
+        if steady or not self.shape.spoils_steps:
             self.profile.add(
                 position - self.window.begin,
                 time.iterations,
