@@ -414,7 +414,7 @@ class LabelledJobs:
         store, (_, observer, seen) = self._store, self._jobs.pop(run_id)
         del self._measuring[run_id]
         plan, before = found.run.plan, store.run(run_id)
-        repeat = before.plan.repeat
+        repeat = before.repeat
         if case_key(plan) != before.case_key:
             repeat = store.next_repeat(plan.set_name, case_key(plan))
         run = store.save_plan(run_id, msgspec.structs.replace(plan, repeat=repeat))
@@ -431,7 +431,7 @@ class LabelledJobs:
         if run.owes_gpu_metrics:
             self._fetcher.add(run)
         store.claims.release(run_id)
-        is_refused = found.run.plan is seen.run.plan and measurement is not None
+        is_refused = found.run.known is seen.run.known and measurement is not None
         self._settled[run_id] = observer.facts.stated if is_refused else None
         self._reporter.ended(run)
         return run

@@ -179,7 +179,7 @@ def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
         job_uid=facts.uid,
     )
     return Run(
-        plan=plan,
+        planned=plan,
         created_at=facts.created_at,
         process=None,
         history=(created,),
@@ -341,7 +341,7 @@ class Observer(NamedTuple):
         repeat = self.store.next_repeat(plan.set_name, case_key(plan))
         run = msgspec.structs.replace(
             seen.run,
-            plan=msgspec.structs.replace(plan, repeat=repeat),
+            planned=msgspec.structs.replace(plan, repeat=repeat),
             image_digest=seen.images.pop() if len(seen.images) == 1 else None,
         )
         unseen = sum(observed_job.UNSEEN in gap.replica for gap in seen.gaps)

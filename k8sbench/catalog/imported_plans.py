@@ -149,7 +149,7 @@ def make_run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
         ),
     )
     return Run(
-        plan=plan,
+        planned=plan,
         created_at=at,
         process=None,
         history=history,

@@ -368,7 +368,10 @@ def _of_plan(facts: Facts, planned: RunPlan | None) -> list[str | None]:
         parts += [f"after {counted(facts.warmup, 'iteration')}", facts.backend]
     else:
         is_cluster = facts.backend == "kubernetes"
-        parts += [_describe_length(planned), f"pool {facts.pool}" if is_cluster else facts.backend]
+        parts += [
+            _describe_length(planned),
+            f"pool {facts.pool.name}" if is_cluster else facts.backend,
+        ]
         parts.append(planned.node and f"node {planned.node}")
     parts.append(None if facts.data in ("synthetic", "image") else f"data {facts.data}")
     if planned is not None:

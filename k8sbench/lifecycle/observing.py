@@ -79,7 +79,7 @@ class Observation(msgspec.Struct, kw_only=True):
         self.is_known = True
         unit = family.unit.removesuffix("/s")
         plan = msgspec.structs.replace(self.run.plan, log=family.name, unit=unit)
-        self.run = msgspec.structs.replace(self.run, plan=plan)
+        self.run = msgspec.structs.replace(self.run, planned=plan)
 
 
 def follow(

@@ -5,15 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.model.fingerprint import Fingerprint
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.plan import (
     Backend,
     Device,
     ObservedJob,
+    PlannedWindow,
+    ProgramOf,
     RunPlan,
     case_name,
     per_step,
     rate_unit,
+    sequence_length,
 )
+from k8sbench.model.pool import NodePool
 from k8sbench.model.spec_values import AmpDtype, Mode, Precision, Preset
 
 UNREAD = "unknown"
@@ -28,6 +33,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     run_id: str
     """The run's id."""
+    set_name: str
+    """The set that the run belongs to."""
+    repeat: int
+    """From 1, within (set, case)."""
     benchmark: str
     """Name in the catalog, in the user's file, or of the case."""
     spec_source: str
@@ -36,22 +45,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """SHA-256 of the catalog file's text; empty without one."""
     variant: str
     """Name of the benchmark's program."""
-    impl: str
+    impl: ProgramOf
     """``k8sbench``, ``upstream``, ``user`` or ``unknown``: whose program it is."""
     framework: str | None
-    """Framework of the program."""
+    """Framework of the program; None if nothing states it."""
     precision: Precision | None
-    """Requested precision."""
+    """Requested precision; None if nothing states it."""
     amp_dtype: AmpDtype | None
     """Half type of AMP; None also without AMP."""
     device: Device | None
-    """Device that trains."""
+    """Device that trains; None if nothing states it."""
     replicas: int
     """Pods, or groups of processes: nodes."""
     processes_per_replica: int | None
-    """Trainers per replica: one per GPU, or as many on CPUs."""
+    """Trainers per replica: one per GPU, or as many on CPUs; None if nothing states them."""
     batch_size: int | float | None
-    """Per GPU (per process where there is no GPU)."""
+    """Per GPU (per process where there is no GPU); None if nothing states it."""
     preset: Preset
     """``smoke`` is the small form: a functional test."""
     mode: Mode
@@ -60,30 +69,49 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the samples, as in a plan; ``unknown`` where nothing states it."""
     unit: str
     """Counted unit per second, as in a plan."""
-    warmup: int
-    """Iterations before the measured window."""
+    window: PlannedWindow
+    """Measured iterations, and where they are from."""
+    log: str | LogFormat
+    """Log family, or the format that the user's file declares."""
     fingerprint: Fingerprint | None
     """Identity of the model; None if the catalog does not state it."""
-    sequence_length: int
-    """Tokens of a sample; 1 where samples are counted."""
     options: dict[str, str | int | float | bool]
     """Options of the program that decide its speed."""
     sync_bn: bool
     """True if batch norm is synchronised over GPUs."""
     image: str | None
-    """The container image."""
+    """The container image; None for none, or if nothing states it."""
     image_reason: str
     """The reason for this image, or for none."""
-    pool: str
-    """Name of the node pool, or ``imported`` or ``observed``."""
+    pool: NodePool
+    """The node pool; ``imported`` or ``observed`` is the name of one that nobody chose."""
+    kind: str | None
+    """Kind of the job; None: the framework's own, or no job."""
+    queue: str | None
+    """Kueue queue; None for none."""
+    notes: tuple[str, ...]
+    """Notes for the user."""
     backend: Backend
     """Backend of the run; ``imported`` and ``observed`` of those that nobody planned."""
     job: ObservedJob | None
     """The observed job, with who states each fact; None without one."""
     is_packed: bool
     """True if replicas may share a node."""
-    is_read: bool
-    """False for an observed job whose log is not read: its objects alone state facts."""
+
+    @property
+    def is_read(self) -> bool:
+        """False for an observed job whose log is not read: its objects alone state facts."""
+        return self.framework is not None
+
+    @property
+    def warmup(self) -> int:
+        """Iterations before the measured window."""
+        return self.window.warmup
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a sample; 1 where samples are counted."""
+        return sequence_length(self.unit, self.options, self.log)
 
     @property
     def world_size(self) -> int | None:
@@ -119,6 +147,8 @@ def facts_of(plan: RunPlan) -> Facts:
     has_shape = is_read or plan.gpus_per_replica > 0
     return Facts(
         run_id=plan.run_id,
+        set_name=plan.set_name,
+        repeat=plan.repeat,
         benchmark=plan.benchmark,
         spec_source=plan.spec_source,
         spec_digest=plan.spec_digest,
@@ -135,18 +165,65 @@ def facts_of(plan: RunPlan) -> Facts:
         mode=plan.mode,
         data=plan.data,
         unit=plan.unit,
-        warmup=plan.window.warmup,
+        window=plan.window,
+        log=plan.log,
         fingerprint=plan.fingerprint,
-        sequence_length=plan.sequence_length,
         options=plan.options,
         sync_bn=plan.sync_bn,
         image=plan.image,
         image_reason=plan.image_reason,
-        pool=plan.pool.name,
+        pool=plan.pool,
+        kind=plan.kind,
+        queue=plan.queue,
+        notes=plan.notes,
         backend=plan.backend,
         job=plan.observed,
         is_packed=plan.pack,
-        is_read=is_read,
+    )
+
+
+def stand_in(facts: Facts) -> RunPlan:
+    """Return a plan that stands for a run which nobody planned, for who follows its job.
+
+    It has placeholders where no fact is known, which nothing prints or compares.
+    """
+    device: Device = facts.device or ("cuda" if facts.backend == "imported" else "cpu")
+    processes = facts.processes_per_replica or 1
+    return RunPlan(
+        run_id=facts.run_id,
+        set_name=facts.set_name,
+        repeat=facts.repeat,
+        benchmark=facts.benchmark,
+        spec_digest=facts.spec_digest,
+        spec_source=facts.spec_source,
+        variant=facts.variant,
+        impl=facts.impl,
+        framework=facts.framework or UNREAD,
+        precision=facts.precision or "fp32",
+        amp_dtype=facts.amp_dtype,
+        device=device,
+        replicas=facts.replicas,
+        gpus_per_replica=0 if device == "cpu" else processes,
+        processes_per_replica=processes,
+        batch_size=facts.batch_size or 0,
+        preset=facts.preset,
+        mode=facts.mode,
+        data=facts.data,
+        window=facts.window,
+        log=facts.log,
+        unit=facts.unit,
+        options=facts.options,
+        image=facts.image,
+        image_reason=facts.image_reason,
+        pool=facts.pool,
+        backend=facts.backend,
+        fingerprint=facts.fingerprint,
+        sync_bn=facts.sync_bn,
+        kind=facts.kind,
+        queue=facts.queue,
+        pack=facts.is_packed,
+        notes=facts.notes,
+        observed=facts.job,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.errors import Finding, NotFound, did_you_mean
-from k8sbench.model.facts import Facts
+from k8sbench.model.facts import Facts, facts_of, planned_of
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
@@ -169,10 +169,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """The repeats of one case in one set."""
 
     key: GroupKey
-    planned: RunPlan | None
+    planned: RunPlan | None = msgspec.field(default=None, name="plan")
     """Plan of the first counted member; None if nobody planned it."""
-    facts: Facts
-    """Facts about the case of the first counted member."""
+    known: Facts | None = msgspec.field(default=None, name="facts")
+    """Facts about the case of the first counted member; None if it was planned."""
     unit: str
     estimator: str
     members: tuple[Member, ...]
@@ -246,6 +246,20 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Limits that the GPU metrics of the counted runs show, without repeats."""
     missing: dict[str, str] = {}
     """Name of each figure above that is None → why."""
+
+    def __post_init__(self) -> None:
+        """Take the facts of a plan that 0.5 wrote for runs which nobody planned."""
+        if self.planned is not None and planned_of(self.planned) is None:
+            msgspec.structs.force_setattr(self, "known", facts_of(self.planned))
+            msgspec.structs.force_setattr(self, "planned", None)
+
+    @property
+    def facts(self) -> Facts:
+        """Known facts about its case."""
+        if self.planned is not None:
+            return facts_of(self.planned)
+        assert self.known is not None, "a group has a plan or facts"
+        return self.known
 
     @property
     def row(self) -> GroupRow:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -15,6 +16,8 @@ from k8sbench.model.spec_values import AmpDtype, LengthUnit, Mode, Precision, Pr
 Device = Literal["cuda", "cpu"]
 Backend = Literal["kubernetes", "local", "imported", "observed"]
 """Backend of a run; ``imported``: k8sbench has only its logs; ``observed``: somebody else's job."""
+ProgramOf = Literal["k8sbench", "upstream", "user", "unknown"]
+"""Origin of a program; ``unknown`` where nothing states it."""
 SCHEMA = 2
 """Version of the plan's fields; readers know it and the earlier ones."""
 TrainersBy = Literal["configmap", "image"]
@@ -113,7 +116,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``built-in`` or the user's path; empty for a log without a benchmark."""
     variant: str
     """Name of the benchmark's program."""
-    impl: Literal["k8sbench", "upstream", "user", "unknown"]
+    impl: ProgramOf
     """Implementation; ``unknown`` only for an imported log.
 
     Such a log does not show which program wrote it.
@@ -260,9 +263,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sequence_length(self) -> int:
         """Tokens of a sample; 1 where samples are counted."""
-        declared = None if isinstance(self.log, str) else self.log.sequence_length
-        counts = self.unit.partition("/")[0] == "tokens"
-        return int(self.options.get(SEQUENCE_LENGTH, declared or 1)) if counts else 1
+        return sequence_length(self.unit, self.options, self.log)
 
     @property
     def case(self) -> str:
@@ -287,6 +288,13 @@ def rate_unit(unit: str) -> str:
     0.5.0 recorded that of an observed job's log as the counted one.
     """
     return f"{unit.removesuffix('/s')}/s"
+
+
+def sequence_length(unit: str, options: Mapping[str, Any], log: str | LogFormat) -> int:
+    """Return the tokens of a sample; 1 where samples are counted."""
+    declared = None if isinstance(log, str) else log.sequence_length
+    counts = unit.partition("/")[0] == "tokens"
+    return int(options.get(SEQUENCE_LENGTH, declared or 1)) if counts else 1
 
 
 def is_bandwidth(unit: str) -> bool:

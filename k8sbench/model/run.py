@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
-from k8sbench.model.facts import Facts, facts_of, planned_of
+from k8sbench.model.facts import Facts, facts_of, planned_of, stand_in
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import LIMITS, RESTARTING, WAIT_TIMEOUT, Moment, Phase, Transition
@@ -102,8 +102,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = 2
     """Version of the document."""
-    plan: RunPlan
-    """The case with all its parameters."""
+    planned: RunPlan | None = msgspec.field(default=None, name="plan")
+    """The case with all its parameters; None if nobody planned it."""
+    known: Facts | None = msgspec.field(default=None, name="facts")
+    """Facts about the case of an imported or observed run; None if it was planned."""
     created_at: Moment
     """Unix seconds."""
     process: Process | None = msgspec.field(default=None, name="owner")
@@ -128,32 +130,43 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def run_id(self) -> str:
         """The run's id, also the job's name."""
-        return self.plan.run_id
+        return self.facts.run_id if self.planned is None else self.planned.run_id
+
+    def __post_init__(self) -> None:
+        """Take the facts of a plan that 0.5 wrote for a run which nobody planned."""
+        if self.planned is not None and planned_of(self.planned) is None:
+            msgspec.structs.force_setattr(self, "known", facts_of(self.planned))
+            msgspec.structs.force_setattr(self, "planned", None)
 
     @property
-    def planned(self) -> RunPlan | None:
-        """The plan; None of imported logs and observed jobs, which nobody planned."""
-        return planned_of(self.plan)
+    def plan(self) -> RunPlan:
+        """The plan, or one that stands for it, for who follows a job which nobody planned."""
+        return self.planned or stand_in(self.facts)
 
     @property
     def set_name(self) -> str:
         """The set that the run belongs to."""
-        return self.plan.set_name
+        return self.facts.set_name if self.planned is None else self.planned.set_name
 
     @property
     def repeat(self) -> int:
         """Its number within its set and case, from 1."""
-        return self.plan.repeat
+        return self.facts.repeat if self.planned is None else self.planned.repeat
 
     @property
     def facts(self) -> Facts:
         """Known facts about its case."""
-        return facts_of(self.plan)
+        if self.planned is not None:
+            return facts_of(self.planned)
+        assert self.known is not None, "a run has a plan or facts"
+        return self.known
 
     @property
     def object_name(self) -> str | None:
         """Name of the Benchmark that requested the run; None without one."""
-        plan = self.plan
+        plan = self.planned
+        if plan is None:
+            return None
         if plan.object_name is not None or not plan.is_asked_of_operator:
             return plan.object_name
         return plan.run_id.rpartition("-")[0]  # an operator of 0.4.0 recorded the uid alone

@@ -88,7 +88,7 @@ class FoundJob(msgspec.Struct, frozen=True, kw_only=True):
             phase=Phase.CREATED, at=self.created_at, cause=UNRECORDED, job_uid=self.uid
         )
         return Run(
-            plan=self.plan,
+            planned=self.plan,
             created_at=self.created_at,
             process=None,
             history=(created,),

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench.model.facts import Facts
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
     NOTHING_STATES_GPUS,
@@ -397,11 +398,9 @@ class RunStatus(RunView, frozen=True, kw_only=True):
     Repeats of one case share it, other runs differ; see the list of fields.
     """
     plan: RunPlan | None
-    """The case with all its parameters, fixed before it started.
-
-    Of imported logs and observed jobs what is known of it. None while the log of an observed job is
-    not read.
-    """
+    """The case with all its parameters, fixed before it started; None if nobody planned it."""
+    facts: Facts
+    """Known facts about the case, whoever planned it."""
     measurement: Measurement | None
     """Its figures and verdict; None if it is not measured."""
     log_files: tuple[str, ...]
@@ -475,7 +474,7 @@ def status(
         process_alive=process_alive,
         on_cluster=on_cluster,
         recorded=recorded,
-        plan=run.plan if run.facts.is_read else None,
+        plan=run.planned,
     )
 
 

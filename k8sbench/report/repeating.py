@@ -205,7 +205,7 @@ def _not_run(variant: Variant, results: Sequence[Result]) -> list[tuple[Result, 
             continue
         shape = {"replicas": replicas, "processes_per_replica": processes}
         group = alike[-1].group
-        group = msgspec.structs.replace(group, facts=msgspec.structs.replace(group.facts, **shape))
+        group = msgspec.structs.replace(group, known=msgspec.structs.replace(group.facts, **shape))
         row = msgspec.structs.replace(alike[-1], group=group)
         known = found.get((*like, figure.case))
         if known is None or known[1].throughput is None:

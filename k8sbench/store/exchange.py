@@ -242,7 +242,7 @@ def _is_same(existing: Run, other: Run) -> bool:
     return _CONTENT(existing) == _CONTENT(other)
 
 
-_CONTENT = attrgetter("plan", "history", "measurement")
+_CONTENT = attrgetter("planned", "known", "history", "measurement")
 
 
 def _read_ended_run(folder: RunFolder) -> Run | None:

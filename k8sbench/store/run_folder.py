@@ -2,7 +2,7 @@
 
 ::
 
-    runs/<run id>/run.json          plan, case key, time, process; written before anything starts
+    runs/<run id>/run.json          plan or facts, case key, time, process; written first
                   events.jsonl      one change of state per line, as they happen
                   measurement.json  the figures and the verdict
                   manifest.yaml     objects that were sent to the cluster
@@ -27,6 +27,7 @@ import msgspec
 
 from k8sbench.model import rules
 from k8sbench.model.errors import StoreError
+from k8sbench.model.facts import Facts
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -52,10 +53,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: int = SCHEMA
     """Version of the document."""
-    plan: RunPlan
-    """The case with all its parameters, fixed before it started."""
+    planned: RunPlan | None = msgspec.field(default=None, name="plan")
+    """The case with all its parameters, fixed before it started; None if nobody planned it."""
+    known: Facts | None = msgspec.field(default=None, name="facts")
+    """Facts about the case of an imported or observed run; None if it was planned."""
     case_key: str
-    """Case key for other readers; this program computes it from the plan."""
+    """Case key for other readers; this program computes it from plan or facts."""
     created_at: Moment
     """Unix seconds at which the run was recorded."""
     process: Process | None = msgspec.field(name="owner")
@@ -142,14 +145,18 @@ class RunFolder:
         record = self.read(RUN_FILE, RunRecord)
         if record is None:
             raise StoreError(f"{self.path} holds no {RUN_FILE}.", DAMAGED_OR_OTHER)
-        if record.plan.run_id != self.path.name:
-            raise StoreError(f"{self.path / RUN_FILE} belongs to run {record.plan.run_id}.")
+        case = record.planned or record.known
+        if case is None:
+            raise StoreError(f"{self.path / RUN_FILE} has neither plan nor facts.")
+        if case.run_id != self.path.name:
+            raise StoreError(f"{self.path / RUN_FILE} belongs to run {case.run_id}.")
         history = self._history()
         document = self.read(WISHES, Wishes)
         image = disk.read(self.path / IMAGE) or b""
         measurement = self.read(MEASUREMENT, Measurement)
         return Run(
-            plan=record.plan,
+            planned=record.planned,
+            known=record.known,
             created_at=record.created_at,
             process=record.process,
             history=history,
@@ -212,6 +219,6 @@ _FILES: tuple[tuple[str, tuple[str, ...], Callable[[Run], bytes]], ...] = (
         lambda run: b"".join(encode_json(transition) + b"\n" for transition in run.history),
     ),
     (WISHES, ("wishes", "history"), lambda run: _encode_wishes(still_open(run.wishes, run.phase))),
-    (RUN_FILE, ("plan", "created_at", "process", "location"), _encode_record),
+    (RUN_FILE, ("planned", "known", "created_at", "process", "location"), _encode_record),
 )
 """Files of a run in the order of writing: name, fields, content."""

@@ -116,7 +116,7 @@ class SqlStore:
         checked_set_name(plan.set_name)
         folder = self.run_folder(checked_run_id(plan.run_id))
         run = Run(
-            plan=plan,
+            planned=plan,
             created_at=at,
             process=process,
             history=(run_folder.first_transition(at),),
@@ -199,7 +199,7 @@ class SqlStore:
                 raise StoreError(f"Run {run.run_id} is {run.phase}.", "Take another --run-id.")
             return replace(
                 run,
-                plan=plan,
+                planned=plan,
                 process=process,
                 location=location,
                 history=(*run.history, again),
@@ -215,7 +215,7 @@ class SqlStore:
 
     def save_plan(self, run_id: str, plan: RunPlan) -> Run:
         """Replace the plan of a run: that of an observed job is complete at its end."""
-        return self._change(run_id, lambda run: replace(run, plan=plan))
+        return self._change(run_id, lambda run: replace(run, planned=plan))
 
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""

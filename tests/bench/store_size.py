@@ -63,7 +63,7 @@ def _save(root: Path, run: Run, run_id: str) -> None:
     log = folder.path / "logs" / "master-0.log"
     log.parent.mkdir()
     log.write_text("")
-    folder.save(msgspec.structs.replace(run, plan=plan, process=None))
+    folder.save(msgspec.structs.replace(run, planned=plan, process=None))
 
 
 def measured(root: Path, *words: str) -> tuple[float, float]:

@@ -252,7 +252,7 @@ def test_labelled_jobs_of_all_shapes_share_watches_and_lose_no_line_unnamed(
 ) -> None:
     observed_jobs.play(cluster, tmp_path, 2 * len(observed_jobs.SHAPES), [PRINTED])
     (namespace,) = {
-        json.loads(path.read_text())["plan"]["observed"]["namespace"]
+        json.loads(path.read_text())["facts"]["job"]["namespace"]
         for path in tmp_path.glob("*/runs/*/run.json")
     }
     _, watches = asked_by(cluster.layout.audit_log, namespace)

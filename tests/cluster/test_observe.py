@@ -268,13 +268,13 @@ def test_facts_have_their_sources_and_a_known_model_its_mfu(
         for shell in (observer, with_model)
     )
     assert first["measurement"]["warmup_iterations"] == 20
-    sources = first["plan"]["observed"]["sources"]
+    sources = first["facts"]["job"]["sources"]
     assert sources["precision"] == "annotation k8sbench.io/precision"
     assert sources["warmup"] == "annotation k8sbench.io/warmup"
     assert sources["batch_size"] == sources["gpu_model"] == "the log"
     assert sources["replicas"] == sources["command"] == "the pod templates"
     assert (sources["nodes"], sources["case"]) == ("pod status", "the job's name")
-    sources = second["plan"]["observed"]["sources"]
+    sources = second["facts"]["job"]["sources"]
     assert (sources["precision"], sources["set"]) == ("option --precision", "option --set")
     assert str(file) in sources["model"]
     shown = with_model.run("explain", second["run_id"]).out

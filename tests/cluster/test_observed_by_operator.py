@@ -156,7 +156,7 @@ def test_labelled_jobs_are_measured_and_nothing_is_written(
         ended = until_measured(operator, run_id)
         running.until("measured ")
     assert run_ids(operator) == [run_id]
-    assert ended["plan"]["observed"]["name"] == "llama"
+    assert ended["facts"]["job"]["name"] == "llama"
     (row,) = rows(operator)
     figures = (row["benchmark"], row["case"], row["backend"], row["state"])
     assert figures == ("llama", "2x4", "observed", "valid")

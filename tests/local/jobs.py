@@ -116,7 +116,7 @@ class Running:
 
 def run_of(plan: RunPlan) -> Run:
     """Make the record of a run."""
-    return Run(plan=plan, created_at=0.0, process=None, history=(), artifacts=None)
+    return Run(planned=plan, created_at=0.0, process=None, history=(), artifacts=None)
 
 
 class Machine:

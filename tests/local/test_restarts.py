@@ -138,7 +138,7 @@ def test_an_attempt_does_not_begin_beside_processes_of_the_one_before() -> None:
 
     def run(run_id: str) -> Run:
         plan = examples.plan(run_id=run_id)
-        return Run(plan=plan, created_at=0.0, process=None, history=(), artifacts=None)
+        return Run(planned=plan, created_at=0.0, process=None, history=(), artifacts=None)
 
     with subprocess.Popen(["sleep", "600"], env=environment) as left:
         with pytest.raises(EarlierAttempt, match=f"process {left.pid} "):

@@ -181,7 +181,7 @@ class SimulatedStore:
             )
         created = Transition(phase=Phase.CREATED, at=at, cause="Recorded; nothing was started yet.")
         run = Run(
-            plan=plan,
+            planned=plan,
             created_at=at,
             process=process,
             history=(created,),
@@ -252,7 +252,7 @@ class SimulatedStore:
         if not creation.may_be_submitted_again(run):
             again = creation.training_continues(plan, run.attempt, at)
         history = (*run.history, again)
-        changes = {"plan": plan, "process": process, "location": location, "history": history}
+        changes = {"planned": plan, "process": process, "location": location, "history": history}
         reopened = msgspec.structs.replace(run, **changes, wishes=(), measurement=None)
         self._check(run, reopened)
         self.disk.began_at[plan.run_id] = self.disk.moved_at[plan.run_id] = self.disk.world.now

@@ -13,6 +13,7 @@ from k8sbench.app.observe import ObserveOptions
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
+from k8sbench.model.facts import facts_of, stand_in
 from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.run import Location, Run
@@ -329,7 +330,10 @@ def unread(gpus: int) -> Run:
 
 @pytest.mark.parametrize(("gpus", "case", "device"), [(8, "1x8", "cuda"), (0, None, None)])
 def test_what_no_object_states_is_no_fact(gpus: int, case: str | None, device: str | None) -> None:
-    found = unread(gpus).facts
+    run = unread(gpus)
+    found = run.facts
+    assert run.planned is None
+    assert facts_of(stand_in(found)) == found
     assert (found.case, found.device, found.world_size) == (case, device, gpus or None)
     unstated = (found.framework, found.precision, found.batch_size, found.global_batch)
     assert unstated == (None, None, None, None)
@@ -353,3 +357,15 @@ def test_no_output_shows_a_placeholder(gpus: int) -> None:
     assert names <= row["missing"].keys()
     texts = [column.cell(result).text for column in columns.COLUMNS]
     assert {"fp32", "unknown", "0", "CPU"}.isdisjoint(texts)
+
+
+@pytest.mark.parametrize("gpus", [8, 0])
+def test_a_run_and_a_group_of_an_earlier_release_are_read(gpus: int) -> None:
+    run = unread(gpus)
+    (result,) = report([run], Wanted()).results
+    for document_of in (run, result.group):
+        written = msgspec.json.decode(msgspec.json.encode(document_of))
+        assert written["plan"] is None
+        del written["facts"]
+        written["plan"] = msgspec.to_builtins(stand_in(run.facts))
+        assert msgspec.convert(written, type(document_of)) == document_of

@@ -18,7 +18,7 @@ from k8sbench.app import collect, ending, follow, run_list, run_status
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.run_list import Listing
 from k8sbench.app.stores import StoresRead
-from k8sbench.catalog.planning import describe_plan
+from k8sbench.catalog.planning import describe_case
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     accept_option,
@@ -256,10 +256,13 @@ def _planned(status: RunStatus) -> list[tuple[str, str | None]]:
     """Return what is known of the run's case, and its set."""
     plan = status.plan
     of_set = ("Set", f"{status.set_name}, repeat {status.repeat}; group {status.group}")
-    if plan is None:
-        return [("Plan", "none: nobody planned it, and its log is not read"), of_set]
-    notes = [("Note", text) for text in plan.notes]
-    return [("Plan", describe_plan(plan)), *notes, of_set, ("Command", group_words.command(plan))]
+    notes = [("Note", text) for text in status.facts.notes]
+    return [
+        ("Plan", describe_case(status.facts, plan)),
+        *notes,
+        of_set,
+        ("Command", group_words.command(plan)),
+    ]
 
 
 def _on_cluster(status: RunStatus) -> list[tuple[str, str | None]]:

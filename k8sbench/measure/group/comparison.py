@@ -347,7 +347,7 @@ def labels(facts: Facts) -> tuple[str, ...]:
     """Return the user-chosen names that make throughputs comparable over time."""
     return (
         *(facts.benchmark, facts.variant, str(facts.framework), str(facts.precision)),
-        *(str(facts.case), facts.preset, facts.pool),
+        *(str(facts.case), facts.preset, facts.pool.name),
     )
 
 

@@ -138,7 +138,7 @@ def _group(
     return Group(
         key=_key(planned, measured, effective),
         planned=first.run.planned,
-        facts=first.run.facts,
+        known=first.run.known,
         unit=_unit(first),
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),

@@ -70,7 +70,7 @@ def run_of(a_plan: RunPlan) -> Run:
     """Make the record of a run that was just submitted."""
     created = Transition(phase=Phase.CREATED, at=time.time(), cause="")
     return Run(
-        plan=a_plan,
+        planned=a_plan,
         created_at=created.at,
         process=None,
         history=(created,),

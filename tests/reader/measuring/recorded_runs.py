@@ -26,7 +26,7 @@ def gap(after: float | None, before: float | None, replica: str = "master-0") ->
 
 
 def run(*history: Transition, plan: RunPlan = PLAN) -> Run:
-    return Run(plan=plan, created_at=START, process=None, history=history, artifacts="file:///x")
+    return Run(planned=plan, created_at=START, process=None, history=history, artifacts="file:///x")
 
 
 def measured(*gaps: LogGap, accept: tuple[str, ...] = ()) -> Measurement:

@@ -121,7 +121,7 @@ def archived(**of_run: Any) -> Found:
     """A run of our own trainers, measured from its archive."""
     known = {"created_at": incomplete.START, "process": None, "history": ()} | of_run
     logs = [Lines(MASTER, "logs/master-0.log"), Lines(WORKER, "logs/worker-0.log")]
-    made = Run(plan=PLAN, artifacts="file:///x", **known)
+    made = Run(planned=PLAN, artifacts="file:///x", **known)
     return lambda: measure_run(made, logs if "history" in of_run else []).reasons
 
 

@@ -20,7 +20,11 @@ def run(run_id: str = "seg-1", **changes: Any) -> Run:
     planned = plan(run_id, **{"log": "k8sbench", **changes})
     recorded = Transition(phase=Phase.CREATED, at=NOW, cause="Recorded.")
     return Run(
-        plan=planned, created_at=NOW, process=None, history=(recorded,), artifacts="file:///nowhere"
+        planned=planned,
+        created_at=NOW,
+        process=None,
+        history=(recorded,),
+        artifacts="file:///nowhere",
     )
 
 

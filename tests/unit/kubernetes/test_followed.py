@@ -36,7 +36,7 @@ def a_run(uid: str | None, attempt: int) -> Run:
     """Make a run at an attempt, with its job's uid if known."""
     begun = [job_created(0.0, uid)]
     begun += [creation.attempt_restarts(PLAN, one, "It failed.", 0.0) for one in range(1, attempt)]
-    return Run(plan=PLAN, created_at=0.0, process=None, history=tuple(begun), artifacts=None)
+    return Run(planned=PLAN, created_at=0.0, process=None, history=tuple(begun), artifacts=None)
 
 
 def watched(
@@ -117,7 +117,7 @@ OF_OTHERS = msgspec.structs.replace(PLAN, observed=OBSERVED_JOB)
 
 def of_others(pods: KnownPods | None = None) -> Followed:
     """Follow a running job of somebody else; ``pods`` are on record."""
-    run = msgspec.structs.replace(a_run("job-1", 1), plan=OF_OTHERS)
+    run = msgspec.structs.replace(a_run("job-1", 1), planned=OF_OTHERS)
     reported = Transition(phase=Phase.RUNNING, at=START, cause="")
     one = Followed(run, reported=reported, since=0.0, marks={}, pods=pods)
     one.take(ObjectChanged("PyTorchJob", job(condition("Running"))))

@@ -38,7 +38,7 @@ def a_run(*steps: Transition, max_restarts: int = 0, requested_by: str | None = 
     plan = msgspec.structs.replace(plan, **changes)
     first = step(Phase.CREATED)
     return Run(
-        plan=plan,
+        planned=plan,
         created_at=NOW,
         process=None,
         history=(first, *steps),
@@ -105,7 +105,7 @@ LATER = step(Phase.CREATED, creation.RESTART_WAITS, at=NOW + 20)
 def queued(*steps: Transition) -> Run:
     run = a_run(*steps)
     plan = msgspec.structs.replace(run.plan, wait_timeout_s=100.0)
-    return msgspec.structs.replace(run, plan=plan)
+    return msgspec.structs.replace(run, planned=plan)
 
 
 @pytest.mark.parametrize(

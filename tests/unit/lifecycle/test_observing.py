@@ -41,7 +41,7 @@ class Silent:
 
 def test_a_job_whose_logs_cannot_be_read_is_not_followed_for_ever() -> None:
     created = Transition(phase=Phase.CREATED, at=1.0, cause="")
-    run = Run(plan=plan(), created_at=1.0, process=None, history=(created,))
+    run = Run(planned=plan(), created_at=1.0, process=None, history=(created,))
     cluster: Any = Unreadable()
     seen = observing.follow(run, cluster, cast("Any", None), cast("Any", Silent()), Stop())
     assert seen.is_unreadable
@@ -55,7 +55,7 @@ def test_a_rate_is_per_second_once_whatever_was_recorded(unit: str) -> None:
 
 def test_the_counted_unit_is_that_of_the_family_of_the_log() -> None:
     created = Transition(phase=Phase.CREATED, at=1.0, cause="")
-    seen = Observation(run=Run(plan=plan(), created_at=1.0, process=None, history=(created,)))
+    seen = Observation(run=Run(planned=plan(), created_at=1.0, process=None, history=(created,)))
     text = (
         "step 0/100 | loss 10.9 (+nanz)| norm 21.7 (+nanz)| lr 1e-06 | 100.0 ms"
         " | 5.1% bf16 MFU | 5242880 tok/s"

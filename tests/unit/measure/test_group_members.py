@@ -60,7 +60,7 @@ def test_jobs_of_others_in_two_namespaces_are_no_repeats() -> None:
             container="trainer",
         )
         plan = msgspec.structs.replace(runs[number].plan, observed=job)
-        runs[number] = msgspec.structs.replace(runs[number], plan=plan)
+        runs[number] = msgspec.structs.replace(runs[number], planned=plan)
     group = only(runs)
     assert rejected(group) == {100.0: ["mixed-plan"], 101.0: ["mixed-plan"]}
     sentences = [member.reasons[0].sentence for member in group.members]
@@ -255,7 +255,7 @@ def test_runs_of_others_are_a_group_for_each_gpu_model(backend: str) -> None:
     assert counted(*fleet, silent) == {V100_16: 2, V100_32: 1, UNKNOWN: 1}
     # Beside one model alone it is a repeat that states less.
     assert rejected(only([*fleet[:2], silent])) == {100.5: ["mixed-plan"]}
-    copy = changed(fleet[0], plan=changed(fleet[0].plan, repeat=5, run_id="resnet50-copy"))
+    copy = changed(fleet[0], planned=changed(fleet[0].plan, repeat=5, run_id="resnet50-copy"))
     assert counted(*fleet, copy) == {V100_16: 2, V100_32: 1}
 
 

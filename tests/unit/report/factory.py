@@ -114,7 +114,7 @@ def run(
         history.append(Transition(phase=phase, at=created + 10 + seconds, cause=f"it is {phase}"))
     has = not unmeasured and (rate is not None or measured is not None)
     return Run(
-        plan=planned,
+        planned=planned,
         created_at=created,
         process=None,
         history=tuple(history),

@@ -66,14 +66,14 @@ def hostile() -> Page:
     for result in found.results:
         group = result.group
         key = msgspec.structs.replace(group.key, set_name=HOSTILE, benchmark=HOSTILE, image=HOSTILE)
-        facts = msgspec.structs.replace(group.facts, spec_source=HOSTILE)
+        planned = group.planned and msgspec.structs.replace(group.planned, spec_source=HOSTILE)
         reasons = tuple(
             msgspec.structs.replace(one, sentence=HOSTILE)
             for member in group.members
             for one in member.reasons
         )
         group = msgspec.structs.replace(
-            group, key=key, facts=facts, reasons=reasons, judgements=(HOSTILE,)
+            group, key=key, planned=planned, reasons=reasons, judgements=(HOSTILE,)
         )
         results.append(msgspec.structs.replace(result, group=group))
     return msgspec.structs.replace(found, results=results, title=HOSTILE)

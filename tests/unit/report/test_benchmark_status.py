@@ -25,7 +25,7 @@ def a_run(number: int, *phases: Phase, **found: Any) -> Run:
     created = Transition(phase=Phase.CREATED, at=NOW, cause="Created.", cause_id="job-created")
     steps = [Transition(phase=phase, at=NOW + 1, cause="It said so.") for phase in phases]
     return Run(
-        plan=plan(f"a-{number}", set_name="a", repeat=number),
+        planned=plan(f"a-{number}", set_name="a", repeat=number),
         created_at=NOW + number,
         process=None,
         history=(created, *steps),

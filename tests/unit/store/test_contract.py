@@ -357,7 +357,7 @@ def test_a_run_that_is_submitted_again_has_no_wish_of_before(one_run: SqlStore) 
 
 def new_run(at: float = NOW) -> Run:
     return Run(
-        plan=plan(),
+        planned=plan(),
         created_at=at,
         process=PROCESS,
         history=(run_folder.first_transition(at),),

@@ -11,8 +11,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from k8sbench.model.plan import RunPlan
+from k8sbench.store.run_folder import RunFolder
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 
@@ -49,6 +52,21 @@ def test_it_has_the_same_runs_and_figures(cli: Cli) -> None:
         (group["benchmark"], group["case"], group["set"]): (group["throughput"], group["state"])
         for group in GROUPS.values()
     }
+
+
+def test_its_imported_and_observed_runs_have_facts_and_no_plan(store: Path) -> None:
+    unplanned = 0
+    for folder in sorted((store / "runs").iterdir()):
+        plan = msgspec.convert(json.loads((folder / "run.json").read_text())["plan"], RunPlan)
+        run = RunFolder(folder).run()
+        assert run.plan == plan
+        assert (run.planned is None) == (plan.backend in {"imported", "observed"})
+        RunFolder(folder).save(run)
+        written = json.loads((folder / "run.json").read_text())
+        assert (written["plan"] is None, written["facts"] is not None) == 2 * (run.planned is None,)
+        assert RunFolder(folder).run() == run
+        unplanned += run.planned is None
+    assert unplanned == 4
 
 
 @pytest.mark.usefixtures("store")
