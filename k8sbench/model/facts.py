@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from k8sbench.model.fingerprint import Fingerprint
@@ -97,11 +99,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The observed job, with who states each fact; None without one."""
     is_packed: bool
     """True if replicas may share a node."""
-
-    @property
-    def is_read(self) -> bool:
-        """False for an observed job whose log is not read: its objects alone state facts."""
-        return self.framework is not None
 
     @property
     def warmup(self) -> int:
@@ -230,6 +227,24 @@ def stand_in(facts: Facts) -> RunPlan:
 def planned_of(plan: RunPlan) -> RunPlan | None:
     """Return the plan if k8sbench made it; None for the one of an imported or observed run."""
     return None if plan.backend in {"imported", "observed"} else plan
+
+
+def take_facts(document: Any) -> None:
+    """Replace a plan that 0.5 wrote for what nobody planned by its facts.
+
+    ``document`` is a new struct with the fields ``planned`` and ``known``.
+    """
+    if document.planned is not None and planned_of(document.planned) is None:
+        msgspec.structs.force_setattr(document, "known", facts_of(document.planned))
+        msgspec.structs.force_setattr(document, "planned", None)
+
+
+def known_facts(planned: RunPlan | None, known: Facts | None) -> Facts:
+    """Return the facts of a plan, or those that are known without one."""
+    if planned is not None:
+        return facts_of(planned)
+    assert known is not None, "there is a plan, or there are facts"
+    return known
 
 
 def _device(plan: RunPlan) -> Device | None:

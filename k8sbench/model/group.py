@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.errors import Finding, NotFound, did_you_mean
-from k8sbench.model.facts import Facts, facts_of, planned_of
+from k8sbench.model.facts import Facts, known_facts, take_facts
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
@@ -249,17 +249,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Take the facts of a plan that 0.5 wrote for runs which nobody planned."""
-        if self.planned is not None and planned_of(self.planned) is None:
-            msgspec.structs.force_setattr(self, "known", facts_of(self.planned))
-            msgspec.structs.force_setattr(self, "planned", None)
+        take_facts(self)
 
     @property
     def facts(self) -> Facts:
         """Known facts about its case."""
-        if self.planned is not None:
-            return facts_of(self.planned)
-        assert self.known is not None, "a group has a plan or facts"
-        return self.known
+        return known_facts(self.planned, self.known)
 
     @property
     def row(self) -> GroupRow:

@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, JobFailed, TimedOut, Unreachable
-from k8sbench.model.facts import Facts, facts_of, planned_of, stand_in
+from k8sbench.model.facts import Facts, known_facts, stand_in, take_facts
 from k8sbench.model.identity import GroupKey, case_key, group_key
 from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import LIMITS, RESTARTING, WAIT_TIMEOUT, Moment, Phase, Transition
@@ -134,9 +134,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Take the facts of a plan that 0.5 wrote for a run which nobody planned."""
-        if self.planned is not None and planned_of(self.planned) is None:
-            msgspec.structs.force_setattr(self, "known", facts_of(self.planned))
-            msgspec.structs.force_setattr(self, "planned", None)
+        take_facts(self)
 
     @property
     def plan(self) -> RunPlan:
@@ -156,10 +154,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def facts(self) -> Facts:
         """Known facts about its case."""
-        if self.planned is not None:
-            return facts_of(self.planned)
-        assert self.known is not None, "a run has a plan or facts"
-        return self.known
+        return known_facts(self.planned, self.known)
 
     @property
     def object_name(self) -> str | None:

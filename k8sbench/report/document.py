@@ -375,10 +375,6 @@ class ClusterState(Transition, frozen=True, kw_only=True):
 class RunStatus(RunView, frozen=True, kw_only=True):
     """One run in ``status -o json``."""
 
-    set_name: str
-    """The set that the run belongs to."""
-    repeat: int
-    """From 1, within (set, case)."""
     action: str | None
     """Suggested action; None if there is nothing to do."""
     unrecoverable: bool

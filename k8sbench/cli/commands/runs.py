@@ -255,10 +255,11 @@ def _print_status(status: RunStatus) -> None:
 def _planned(status: RunStatus) -> list[tuple[str, str | None]]:
     """Return what is known of the run's case, and its set."""
     plan = status.plan
-    of_set = ("Set", f"{status.set_name}, repeat {status.repeat}; group {status.group}")
-    notes = [("Note", text) for text in status.facts.notes]
+    facts = status.facts
+    of_set = ("Set", f"{facts.set_name}, repeat {facts.repeat}; group {status.group}")
+    notes = [("Note", text) for text in facts.notes]
     return [
-        ("Plan", describe_case(status.facts, plan)),
+        ("Plan", describe_case(facts, plan)),
         *notes,
         of_set,
         ("Command", group_words.command(plan)),
