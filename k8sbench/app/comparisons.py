@@ -192,7 +192,7 @@ def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
         for group in groups.groups(row for row in open_rows if row.group_id not in gone):
             still = judged[group.key.id].open
             if still is not None:
-                labels = comparison.labels(group.facts)
+                labels = comparison.labels(group.facts, group.key)
                 found[labels] = min(1 + still.change, found.get(labels, math.inf))
         return found
 

@@ -23,9 +23,9 @@ from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import InputError, UsageError
+from k8sbench.model.facts import Facts
 from k8sbench.model.identity import case_key, checked_set_name
 from k8sbench.model.plain_text import readable
-from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring import expectation
 from k8sbench.reader.measuring.expectation import LogCandidate, MeasureOptions
@@ -308,6 +308,7 @@ def _measured(
         each._replace(expected=msgspec.structs.replace(each.expected, named=named))
         for each in candidates
     ]
+    given = options.sources
     while True:
         missing = {"gpus", "case"}
         try:
@@ -318,8 +319,9 @@ def _measured(
         else:
             missing = _missing(log, files, first, candidates, options, said)
             if missing.isdisjoint(said):
-                return log
+                return log._replace(sources={**given, **log.sources})
         more = {option: value for option, value in said.items() if option in missing}
+        given |= dict.fromkeys(more, "the names of the log's file and folders")
         said = {option: value for option, value in said.items() if option not in more}
         options = msgspec.structs.replace(options, **more)
 
@@ -384,17 +386,19 @@ def _planned(
     gone = set[str]()
     ids = set(store.ids())
     now = connections.now()
-    plans = list[tuple[MeasuredLog, RunPlan, list[Run]]]()
+    cases = list[tuple[MeasuredLog, Facts, list[Run]]]()
     for log in taken:
         first, second = log.run_ids
         try:
             run_id = second if first in ids else first
-            plan = imported_plans.make_plan(
+            facts = imported_plans.make_facts(
                 log.measurement, log.origin, run_id=run_id, set_name=log.set_name
             )
+            sources = imported_plans.stated_by(log, facts, {})
+            facts = msgspec.structs.replace(facts, stated_by=sources)
             if not replace and not ids.isdisjoint(log.run_ids):
                 run = store.run(first if first in ids else second)
-                imported_plans.check_same_case(run, plan, log.origin.file)
+                imported_plans.check_same_case(run, facts, log.origin.file)
                 planned.there.append(run)
                 continue
             unchanged = [
@@ -402,7 +406,7 @@ def _planned(
                 for run in known
                 if replace
                 and log.is_of(run)
-                and imported_plans.is_unchanged(run, plan, log.measurement)
+                and imported_plans.is_unchanged(run, facts, log.measurement)
             ]
             earlier = imported_plans.replaced_runs(log, taken, known) if replace else []
             if unchanged:
@@ -415,22 +419,22 @@ def _planned(
             failures.append(error)
             continue
         gone.update(run.run_id for run in earlier)
-        plans.append((log, plan, earlier))
+        cases.append((log, facts, earlier))
     gone.update(planned.leftovers)
     repeats = defaultdict[tuple[str, str], set[int]](set)
     for run in known:
         if run.run_id not in gone:
             repeats[run.set_name, run.case_key].add(run.repeat)
-    for number, (log, plan, earlier) in enumerate(plans):
-        key = case_key(plan)
-        used = repeats[plan.set_name, key]
+    for number, (log, facts, earlier) in enumerate(cases):
+        key = case_key(facts)
+        used = repeats[facts.set_name, key]
         kept = {run.repeat for run in earlier if run.case_key == key} - used
         repeat = min(kept or set(range(1, len(used) + 2)) - used)
         used.add(repeat)
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
         run = imported_plans.make_run(
-            msgspec.structs.replace(plan, repeat=repeat), log.measurement, at
+            msgspec.structs.replace(facts, repeat=repeat), log.measurement, at
         )
         planned.added.append((log, run, tuple(each.run_id for each in earlier)))
     return planned

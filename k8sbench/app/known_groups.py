@@ -70,7 +70,11 @@ class StoredGroups:
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
         if self._series is None:
-            accepted = {level.line: level.began for level in self._store.accepted_levels()}
+            levels = {level.line: level.began for level in self._store.accepted_levels()}
+            former = {
+                row.line: levels[row.former_line] for row in self.rows if row.former_line in levels
+            }
+            accepted = former | levels
             self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
         return self._series.judged(rows)
 
@@ -220,7 +224,7 @@ class GivenRuns:
     def newest_runs(self, wanted: RunFilter) -> Sequence[Run]:
         """Return the runs that match."""
         every = (run for runs in self._runs.values() for run in runs)
-        return [run for run in every if wanted.fits(run.plan, run.created_at)]
+        return [run for run in every if wanted.fits(run.facts, run.created_at)]
 
 
 class _Runs(Mapping[str, Run]):
@@ -275,7 +279,7 @@ def _overruled(rows: Iterable[GroupRow], accept: Collection[str]) -> set[str]:
     ids = {FORMER_IDS.get(name, name) for name in accept}
     changed = [row for row in rows if not ids.isdisjoint(row.rejects.split(","))]
     alone = {(row.benchmark, row.framework) for row in changed if row.gpus == 1}
-    larger = (row for row in rows if row.gpus > 1 and (row.benchmark, row.framework) in alone)
+    larger = (row for row in rows if row.gpus != 1 and (row.benchmark, row.framework) in alone)
     return {row.set_name for row in (*changed, *larger)}
 
 

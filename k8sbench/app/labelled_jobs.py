@@ -38,7 +38,6 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import observed_job, rules
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
-from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.kube import KubeObject, name_of
 from k8sbench.model.observed_job import JobFacts
@@ -298,10 +297,10 @@ class LabelledJobs:
 
     def _new(self, run: Run) -> Run:
         """Record the run of a job that was found."""
-        store, plan = self._store, run.plan
-        repeat = store.next_repeat(plan.set_name, case_key(plan))
+        store, facts = self._store, run.facts
+        repeat = store.next_repeat(facts.set_name, run.case_key)
         store.record(
-            msgspec.structs.replace(plan, repeat=repeat),
+            msgspec.structs.replace(facts, repeat=repeat),
             at=run.created_at,
             process=None,
             location=run.location,
@@ -413,11 +412,11 @@ class LabelledJobs:
         """Record the measured run; return it."""
         store, (_, observer, seen) = self._store, self._jobs.pop(run_id)
         del self._measuring[run_id]
-        plan, before = found.run.plan, store.run(run_id)
+        facts, before = found.run.facts, store.run(run_id)
         repeat = before.repeat
-        if case_key(plan) != before.case_key:
-            repeat = store.next_repeat(plan.set_name, case_key(plan))
-        run = store.save_plan(run_id, msgspec.structs.replace(plan, repeat=repeat))
+        if found.run.case_key != before.case_key:
+            repeat = store.next_repeat(facts.set_name, found.run.case_key)
+        run = store.save_facts(run_id, msgspec.structs.replace(facts, repeat=repeat))
         if found.gaps:
             run_artifacts.keep_value(store, run_id, run_artifacts.GAPS, found.gaps)
         if (measurement := found.run.measurement) is not None:

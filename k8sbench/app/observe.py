@@ -18,7 +18,7 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, imports, option_values, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import imported_plans, planning
+from k8sbench.catalog import imported_plans
 from k8sbench.catalog.imported_plans import MeasuredLog
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
@@ -27,7 +27,7 @@ from k8sbench.lifecycle.observing import Observation
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import observed_job
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
-from k8sbench.model.facts import UNREAD
+from k8sbench.model.facts import Facts
 from k8sbench.model.gpu_metrics import SeriesQuery
 from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
 from k8sbench.model.job_kind import JobKind
@@ -36,8 +36,8 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.observed_job import JobFacts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, significant
-from k8sbench.model.plan import Device, PlannedWindow, RunPlan
-from k8sbench.model.pool import NodePool
+from k8sbench.model.plan import PlannedWindow
+from k8sbench.model.pool import PRODUCT, NodePool
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
@@ -145,31 +145,38 @@ def _described(job: str, facts: JobFacts) -> str:
 
 
 def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
-    """Make the run of a job that is followed; its plan is complete when it is measured."""
-    shape = len(facts.job.replicas), facts.gpus_per_replica or 1
-    device: Device = "cuda" if facts.gpus_per_replica else "cpu"
-    fields = planning.derive_fields(None, None, device, shape)
-    plan = RunPlan(
-        **fields,
+    """Make the run of a job that is followed; its facts are complete when it is measured."""
+    known = Facts(
         run_id=facts.run_id,
         set_name=options.set_name or facts.set_name,
         repeat=1,
         benchmark=facts.benchmark,
-        unit="samples",
+        spec_source="",
+        spec_digest="",
         variant="unknown",
         impl="unknown",
-        framework=UNREAD,
-        precision="fp32",
+        framework=None,
+        precision=None,
         amp_dtype=None,
-        batch_size=options.measured.batch_size or 0,
+        device="cuda" if facts.gpus_per_replica else None,
+        replicas=len(facts.job.replicas),
+        processes_per_replica=facts.gpus_per_replica or None,
+        batch_size=options.measured.batch_size,
         preset="full",
         mode="throughput",
         data="unknown",
+        unit="samples",
         window=PlannedWindow(
             warmup=0, iterations=0, log_interval=1, min_steady_seconds=0.0, rule="as logged"
         ),
         log="k8sbench",
+        fingerprint=None,
+        options={},
+        sync_bn=False,
         pool=NodePool(name=POOL, gpus_per_node=facts.gpus_per_replica, gpu_model=None),
+        notes=(),
+        is_packed=False,
+        stated_by=facts.job.sources,
         **_of_job(facts),
     )
     created = Transition(
@@ -179,7 +186,7 @@ def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
         job_uid=facts.uid,
     )
     return Run(
-        planned=plan,
+        known=known,
         created_at=facts.created_at,
         process=None,
         history=(created,),
@@ -188,10 +195,10 @@ def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
 
 
 def _of_job(facts: JobFacts) -> dict[str, Any]:
-    """Return the fields of a plan that the job's objects state."""
+    """Return the facts that the job's objects state."""
     return {
         "backend": "observed",
-        "observed": facts.job,
+        "job": facts.job,
         "kind": facts.job.kind,
         "queue": facts.queue,
         "image": facts.image,
@@ -311,7 +318,7 @@ class Observer(NamedTuple):
             log = self.measure(files, job, options=self._given())
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
-            plan = imported_plans.make_plan(
+            known = imported_plans.make_facts(
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.set_name
             )
         except InputError as error:
@@ -322,26 +329,19 @@ class Observer(NamedTuple):
                 f"{error.action}{annotate}{self._as_before()}\n  Its logs are in {folder / LOGS}.",
                 file=job,
             ) from error
-        plan = msgspec.structs.replace(
-            plan,
+        known = msgspec.structs.replace(
+            known,
             benchmark=self.facts.benchmark,
             spec_source="",  # a label may name a benchmark of the catalog
             spec_digest="",
-            pool=msgspec.structs.replace(plan.pool, name=POOL),
+            pool=msgspec.structs.replace(known.pool, name=POOL),
             **_of_job(self.facts),
         )
-        loaded = log.origin.loaded
-        job_facts = observed_job.with_sources(
-            self.facts,
-            options=self._options(),
-            log=log.sources,
-            benchmark=None if loaded is None else f"benchmark {loaded.spec.name} ({loaded.source})",
-        )
-        plan = msgspec.structs.replace(plan, observed=job_facts)
-        repeat = self.store.next_repeat(plan.set_name, case_key(plan))
+        known = msgspec.structs.replace(known, stated_by=self._sources(log, known))
+        repeat = self.store.next_repeat(known.set_name, case_key(known))
         run = msgspec.structs.replace(
             seen.run,
-            planned=msgspec.structs.replace(plan, repeat=repeat),
+            known=msgspec.structs.replace(known, repeat=repeat),
             image_digest=seen.images.pop() if len(seen.images) == 1 else None,
         )
         unseen = sum(observed_job.UNSEEN in gap.replica for gap in seen.gaps)
@@ -376,13 +376,17 @@ class Observer(NamedTuple):
             f" {plan.amp_dtype or plan.precision} --framework {plan.framework}."
         )
 
-    def _options(self) -> Iterator[str]:
-        """Yield the given options that state facts."""
-        for name in observed_job.STATED:
-            if getattr(self.options.measured, name.replace("-", "_")) is not None:
-                yield name
+    def _sources(self, log: MeasuredLog, known: Facts) -> dict[str, str]:
+        """Return in words where the facts come from."""
+        options = self.options.measured.sources
         if self.options.set_name is not None:
-            yield "set"
+            options["set"] = "option --set"
+        given = observed_job.annotation_sources(self.facts) | options
+        by_objects = {
+            **self.facts.job.sources,
+            "gpu_model": f"label {PRODUCT} of the nodes",
+        }
+        return by_objects | imported_plans.stated_by(log, known, given)
 
     def _given(self) -> MeasureOptions:
         """Add the case that the job's objects state to what the user states."""

@@ -19,6 +19,7 @@ from k8sbench.measure.group import grouping
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, PlanUnreadable
+from k8sbench.model.facts import facts_of
 from k8sbench.model.group import GroupFilter, GroupRow, no_run_together
 from k8sbench.model.identity import check_set
 from k8sbench.model.phase import Phase
@@ -90,7 +91,7 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[
         ours = [run for run_id in in_both if (run := groups.readable(run_id)) is not None]
         both, added = merged(ours, theirs)
         others = [
-            run for run in both if run.run_id in added and wanted.fits(run.plan, run.created_at)
+            run for run in both if run.run_id in added and wanted.fits(run.facts, run.created_at)
         ]
         recorded = [run_id for run_id in store.ids(wanted) if run_id not in added]
         if wanted.limit is not None:
@@ -171,7 +172,7 @@ def foreign_jobs(
     found = []
     for job in jobs:
         try:
-            if job.run_id not in known and wanted.fits(job.plan, job.created_at):
+            if job.run_id not in known and wanted.fits(facts_of(job.plan), job.created_at):
                 found.append(job)
         except PlanUnreadable as wrong:
             note(f"warning: left out: {wrong}")

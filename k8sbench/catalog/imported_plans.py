@@ -1,13 +1,12 @@
-"""Plans of imported logs.
+"""Facts and runs of imported logs.
 
-All other modules work on plans, so an imported log gets one: from the log itself, the user's
-options and the catalog. A value that none of them has is an error; nothing is guessed.
+What is known of the case of an imported log comes from the log itself, the user's options and the
+catalog. A fact that none of them states is None; nothing is guessed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -15,16 +14,17 @@ from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from k8sbench.catalog import plan_choices, planning
+from k8sbench.catalog import plan_choices
 from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.spec import Variant
 from k8sbench.model.errors import InputError
+from k8sbench.model.facts import Facts
 from k8sbench.model.identity import NAME_LIMIT, case_values
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, readable
-from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow, RunPlan
+from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.model.spec_values import AmpDtype, Impl, Precision
@@ -106,7 +106,7 @@ class MeasuredLog(NamedTuple):
     set_name: str = ""
     """Set of the run; empty unless it is imported."""
     sources: Mapping[str, str] = MappingProxyType({})
-    """Fact → where it comes from, in words; facts that the log does not state are absent."""
+    """Fact → where it comes from, in words; facts that only the catalog states are absent."""
 
     @property
     def run_ids(self) -> tuple[str, str]:
@@ -137,8 +137,8 @@ def run_id(benchmark: str, set_name: str, digests: Sequence[str]) -> str:
     return f"{name}-{digest}"
 
 
-def make_run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
-    """Make the run of a plan, which ended before its import."""
+def make_run(facts: Facts, measurement: Measurement, at: float) -> Run:
+    """Make the run of a measured log, which ended before its import."""
     history = (
         Transition(phase=Phase.CREATED, at=at, cause="Recorded from a log that was imported."),
         Transition(
@@ -149,7 +149,7 @@ def make_run(plan: RunPlan, measurement: Measurement, at: float) -> Run:
         ),
     )
     return Run(
-        planned=plan,
+        known=facts,
         created_at=at,
         process=None,
         history=history,
@@ -173,62 +173,87 @@ def add_gpu_model(measurement: Measurement, origin: LogOrigin) -> Measurement:
     )
 
 
-def make_plan(
-    measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str
-) -> RunPlan:
-    """Make the plan of a measured log, as the first repeat of its case.
+def make_facts(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_name: str) -> Facts:
+    """Return what is known of the case of a measured log, as its first repeat.
 
-    Raises :class:`InputError` for what neither the log nor the user tells: framework, precision,
-    batch, or how many nodes there were.
+    Raises :class:`InputError` if the log may be of several cases, which only the user can tell
+    apart.
     """
     loaded, variant = origin.loaded, origin.variant
     notes: list[str] = []
-    nodes_and_gpus = choose_shape(measurement, origin, notes)
-    device: Device = "cpu" if measurement.device == "cpu" else "cuda"
-    precision: Any = measurement.precision
-    unknown = {
-        "framework": "--framework" if measurement.framework is None else None,
-        "precision": None if precision in get_args(Precision) else "--precision",
-        "batch per GPU": "--batch-size" if measurement.batch_size_per_gpu is None else None,
-    }
-    options = {what: option for what, option in unknown.items() if option is not None}
-    if measurement.framework is None or measurement.batch_size_per_gpu is None or options:
-        raise _unknown_fact(" and ".join(options), " and ".join(options.values()), origin)
+    replicas, processes = choose_shape(measurement, origin, notes)
+    device = _device(measurement)
+    precision: Any = measurement.precision if measurement.precision in get_args(Precision) else None
     impl: Any = measurement.impl if measurement.impl in get_args(Impl) else "unknown"
-    fields = planning.derive_fields(loaded, variant, device, nodes_and_gpus)
-    fields["spec_source"] = readable(fields["spec_source"])
-    model = fields["fingerprint"]
+    model = variant.fingerprint if variant else None
+    is_alone = replicas * processes == 1
     environment = measurement.environment
     length = environment.get("option.sequence_length") or environment.get("sequence_length")
     grows = model is not None and model.position_gmac is not None and length is not None
-    return RunPlan(
-        **fields,
+    return Facts(
         run_id=run_id,
         set_name=set_name,
         repeat=1,
         benchmark=loaded.spec.name if loaded else measurement.format,
-        unit=loaded.spec.unit if loaded else _unit(measurement),
+        spec_source=readable(loaded.source) if loaded else "",
+        spec_digest=loaded.digest if loaded else "",
         variant=variant.name if variant else measurement.format,
         impl=impl,
         framework=measurement.framework,
         precision=precision,
         amp_dtype=_amp_dtype(measurement, variant),
+        device=device,
+        replicas=replicas,
+        processes_per_replica=processes,
         batch_size=measurement.batch_size_per_gpu,
-        preset="smoke" if measurement.environment.get("preset") == "smoke" else "full",
+        preset="smoke" if environment.get("preset") == "smoke" else "full",
         mode="train" if measurement.mode == "train" else "throughput",
         data=measurement.data or "unknown",
-        window=_window(measurement, variant, math.prod(nodes_and_gpus)),
-        options={SEQUENCE_LENGTH: int(str(length))} if grows else {},
+        unit=loaded.spec.unit if loaded else _unit(measurement),
+        window=_window(measurement, variant, is_alone=is_alone),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
+        fingerprint=model,
+        options={SEQUENCE_LENGTH: int(str(length))} if grows else {},
+        sync_bn=bool(variant and variant.sync_bn and device != "cpu" and not is_alone),
+        image=None,
         image_reason="imported logs: no image",
         pool=NodePool(
             name=POOL,
-            gpus_per_node=fields["gpus_per_replica"],
-            gpu_model=measurement.gpu_model if device == "cuda" else None,
+            gpus_per_node=0 if device == "cpu" else processes,
+            gpu_model=None if device == "cpu" else measurement.gpu_model,
         ),
-        backend="imported",
+        kind=None,
+        queue=None,
         notes=tuple(notes),
+        backend="imported",
+        job=None,
+        is_packed=False,
     )
+
+
+def stated_by(log: MeasuredLog, facts: Facts, given: Mapping[str, str]) -> dict[str, str]:
+    """Return in words who states each fact: the log, what is given, the catalog.
+
+    ``given`` are the sources of facts that options or annotations state. What is stated twice is
+    from the log.
+    """
+    loaded = log.origin.loaded
+    of_format = "the log's format"
+    of_benchmark = {}
+    if loaded is not None:
+        of_format = f"benchmark {loaded.spec.name} ({readable(loaded.source)})"
+        of_benchmark = {"model": of_format}
+    of_program = dict.fromkeys(("warmup", "framework", "precision", "batch_size"), of_format)
+    sources = {**of_program, **of_benchmark, **given, **log.sources}
+    unknown = {name for name in sources if getattr(facts, name, "") is None}
+    return {name: source for name, source in sources.items() if name not in unknown}
+
+
+def _device(measurement: Measurement) -> Device | None:
+    """Return the device by the log, or by the GPU model; None if nothing states it."""
+    if measurement.device == "cpu":
+        return "cpu"
+    return None if measurement.gpu_model is None else "cuda"
 
 
 def _amp_dtype(measurement: Measurement, variant: Variant | None) -> AmpDtype | None:
@@ -248,8 +273,7 @@ def choose_shape(measurement: Measurement, origin: LogOrigin, notes: list[str]) 
         return origin.shape
     gpus = measurement.gpus
     nodes = measurement.environment.get("replicas")
-    if gpus is None:
-        raise _unknown_fact("number of GPUs", "--gpus", origin)
+    assert gpus is not None, "no log is measured without them"
     if nodes is not None and str(nodes).isdecimal() and int(nodes) > 0 and gpus % int(nodes) == 0:
         return int(nodes), gpus // int(nodes)
     cases = (
@@ -345,17 +369,17 @@ def replaced_runs(
     return [*of_same_log, *of_same_name]
 
 
-def is_unchanged(run: Run, plan: RunPlan, measurement: Measurement) -> bool:
+def is_unchanged(run: Run, facts: Facts, measurement: Measurement) -> bool:
     """Return True if a run has this case and measurement already."""
     encode = msgspec.json.encode  # nan equals itself
-    has_case = case_values(run.plan) == case_values(plan)
+    has_case = case_values(run.facts) == case_values(facts)
     return has_case and encode(run.measurement) == encode(measurement)
 
 
-def check_same_case(run: Run, plan: RunPlan, file: str) -> None:
+def check_same_case(run: Run, facts: Facts, file: str) -> None:
     """Reject a log that was imported as a run of another case."""
-    was = case_values(run.plan)
-    now = case_values(plan)
+    was = case_values(run.facts)
+    now = case_values(facts)
     set_name = run.set_name
     differing = sorted(name for name in {*was, *now} if was.get(name) != now.get(name))
     if differing:
@@ -405,15 +429,7 @@ def offer_names(error: InputError, name: str) -> InputError:
     return InputError(message, action, file=error.file)
 
 
-def _unknown_fact(what: str, option: str, origin: LogOrigin) -> InputError:
-    return InputError(
-        f"the log does not state its {what}.",
-        f"Add {option}. Import logs with another value by a command of its own.",
-        file=origin.file,
-    )
-
-
-def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> PlannedWindow:
+def _window(measurement: Measurement, variant: Variant | None, *, is_alone: bool) -> PlannedWindow:
     """Return the benchmark's window; without a benchmark the measured one."""
     if variant is None:
         log_interval = (
@@ -423,7 +439,7 @@ def _window(measurement: Measurement, variant: Variant | None, gpus: int) -> Pla
         )
         rule, iterations = "all that the log holds after the warm-up", measurement.iterations
     else:
-        log_interval = variant.window.log_interval["one_gpu" if gpus == 1 else "many_gpus"]
+        log_interval = variant.window.log_interval["one_gpu" if is_alone else "many_gpus"]
         rule, iterations = variant.window.rule, variant.window.iterations
     return PlannedWindow(
         warmup=measurement.warmup_iterations,

@@ -407,9 +407,16 @@ class Benchmarks:
         work, known.work = known.work, None
         known.delay = ""
         with self._planning(known):
-            known.recording = Recording(cases=work.result(), retry=spec.retry)
+            cases = [case.in_namespace(self._namespace) for case in work.result()]
+            known.recording = Recording(cases=cases, retry=spec.retry)
             known.delayed_at = math.inf
             self._planned_at = now
+
+    @property
+    def _namespace(self) -> str | None:
+        """Namespace of an operator's objects, which is part of their cases; else None."""
+        location = self._context.location
+        return location.namespace if self._serves and location is not None else None
 
     @contextlib.contextmanager
     def _planning(self, known: KnownObject) -> Iterator[None]:

@@ -43,6 +43,11 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
         draft = msgspec.structs.replace(self.draft, requested_by=uid, object_name=name)
         return msgspec.structs.replace(self, draft=draft)
 
+    def in_namespace(self, namespace: str | None) -> PlannedCase:
+        """Return the same case, of a Benchmark in a namespace of the API server."""
+        draft = msgspec.structs.replace(self.draft, namespace=namespace)
+        return msgspec.structs.replace(self, draft=draft)
+
     def like(self, existing: RunPlan) -> RunPlan:
         """Return the plan of this case with the identity of an existing run."""
         return self.plan(existing.run_id, existing.set_name, existing.repeat)

@@ -99,6 +99,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The observed job, with who states each fact; None without one."""
     is_packed: bool
     """True if replicas may share a node."""
+    stated_by: dict[str, str] = {}
+    """Fact → who states it, in words; empty for a planned run, and in earlier documents."""
 
     @property
     def warmup(self) -> int:
@@ -176,6 +178,7 @@ def facts_of(plan: RunPlan) -> Facts:
         backend=plan.backend,
         job=plan.observed,
         is_packed=plan.pack,
+        stated_by={} if plan.observed is None else plan.observed.sources,
     )
 
 

@@ -7,7 +7,6 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
@@ -134,7 +133,7 @@ class GroupRow(NamedTuple):
     framework: str
     precision: str
     case: str
-    gpus: int
+    gpus: int | None
     gpu_model: str
     """As the runs report it; ``unknown`` where none does."""
     estimator: str
@@ -159,10 +158,27 @@ class GroupRow(NamedTuple):
     rejects: str = ""
     """Ids of the reasons against the group and its runs, sorted, with commas between."""
 
+    former_id: str = ""
+    """Id by the release before; empty in rows that it made."""
+    former_series: str = ""
+    """Digest by the release before."""
+
     @property
     def line(self) -> Line:
         """Values that a set shares with the sets that it is held against."""
         return self.series, self.gpu_model, self.estimator
+
+    @property
+    def former_line(self) -> Line:
+        """These values by the release before, which wrote accepted levels with them."""
+        return self.former_series, self.gpu_model, self.estimator
+
+
+def rows_named(rows: Iterable[GroupRow], beginning: str) -> list[GroupRow]:
+    """Return the rows whose group's id begins so, else those whose former id does."""
+    rows = list(rows)
+    named = [row for row in rows if row.group_id.startswith(beginning)]
+    return named or [row for row in rows if row.former_id.startswith(beginning)]
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,16 +276,16 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     def row(self) -> GroupRow:
         """The part of the group that a series of sets needs."""
         key = self.key
-        same = msgspec.json.encode(key.only("series"))
+        former = key.former
         return GroupRow(
             set_name=key.set_name,
             group_id=key.id,
-            series=hashlib.sha256(same).hexdigest()[:16],
+            series=key.series,
             benchmark=key.benchmark,
             framework=key.framework,
             precision=key.precision,
             case=key.case,
-            gpus=self.facts.world_size or 0,
+            gpus=self.facts.world_size,
             gpu_model=key.gpu_model,
             estimator=self.estimator,
             began=self.began[0],
@@ -282,6 +298,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             in_progress=self.in_progress,
             measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
             rejects=",".join(self.ids("reject")),
+            former_id=former.id,
+            former_series=former.series,
         )
 
     @property

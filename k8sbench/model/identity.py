@@ -1,9 +1,10 @@
 """Run ids, set names, case keys, group keys and labels.
 
-A *run id* names the job, its pods and its folder. A *case key* identifies the case of a plan;
-``(set, case key, repeat)`` is unique. A *group key* identifies the measurements that may be taken
-together, and needs what only the run itself reports (GPU model, precision in effect). Both, and
-every other comparison of runs, follow from one list: :data:`CASE_FIELDS`.
+A *run id* names the job, its pods and its folder. A *case key* identifies a run's case, by its
+facts and by the plan that k8sbench made, if it made one; ``(set, case key, repeat)`` is unique. A
+*group key* identifies the measurements that may be taken together, and needs what only the run
+itself reports (GPU model, precision in effect). Both, and every other comparison of runs, follow
+from one list: :data:`CASE_FIELDS`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import functools
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from k8sbench.model.errors import FIRST_RUN, NotFound, UsageError, did_you_mean, list_few
+from k8sbench.model.facts import Facts, facts_of
 from k8sbench.model.kinds import KINDS, default_kind
 from k8sbench.model.plan import RunPlan
 
@@ -145,25 +147,41 @@ Use = Literal["case", "group", "series", "baseline", "parity", "ratio", "publish
 
 
 class CaseField(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan's property that decides if two runs have the same case."""
+    """A property of a run that decides if two runs have the same case."""
 
     name: str
     uses: frozenset[Use]
     why: str
     """One sentence: why it decides."""
-    value: Callable[[RunPlan], object]
-    """Function from the plan to the value, of builtin types.
+    value: Callable[[Facts, RunPlan | None], object]
+    """Function from the facts and the plan, if there is one, to the value, of builtin types.
 
-    None leaves the field out of the key, so that plans from before the field keep their keys.
+    None leaves the field out of the key, so that runs from before the field keep their keys.
     """
 
 
 def _field(
-    name: str, uses: str, why: str, value: Callable[[RunPlan], object] | None = None
+    name: str,
+    uses: str,
+    why: str,
+    value: Callable[[Facts, RunPlan | None], object] | None = None,
 ) -> CaseField:
-    """Build a field; its value is the plan's field of that name by default."""
+    """Build a field; its value is by default the fact of that name, else the plan's field."""
     named = frozenset(use for use in get_args(Use) if use in uses.split())
-    return CaseField(name=name, uses=named, why=why, value=value or operator.attrgetter(name))
+    is_fact = hasattr(Facts, name.partition(".")[0])
+    default = _fact(name) if is_fact else _planned(name)
+    return CaseField(name=name, uses=named, why=why, value=value or default)
+
+
+def _fact(name: str) -> Callable[[Facts, RunPlan | None], object]:
+    read = operator.attrgetter(name)
+    return lambda facts, _: read(facts)
+
+
+def _planned(name: str) -> Callable[[Facts, RunPlan | None], object]:
+    """Read a field that only a plan has."""
+    read = operator.attrgetter(name)
+    return lambda _, plan: None if plan is None else read(plan)
 
 
 def _parts(of: object, *names: str) -> object:
@@ -176,57 +194,76 @@ def _parts(of: object, *names: str) -> object:
     return {name: getattr(of, name) for name in names}
 
 
-def _log(plan: RunPlan) -> object:
+def _log(facts: Facts, _: RunPlan | None) -> object:
     names = ("unit", "per", "record", "summary", "averaged", "first_iteration", "stamp_format")
     later = ("fields", "last", "first_epoch", "numbering", "evaluation", "metric", "metric_unit")
     newest = ("checkpoint", "thousands", "sequence_length", "includes_events")
-    given = [name for name in (*later, *newest) if getattr(plan.log, name, None)]
-    if getattr(plan.log, "iteration_counts", "steps") != "steps":
+    given = [name for name in (*later, *newest) if getattr(facts.log, name, None)]
+    if getattr(facts.log, "iteration_counts", "steps") != "steps":
         given.append("iteration_counts")
-    return _parts(plan.log, *names, *given)
+    return _parts(facts.log, *names, *given)
 
 
-def _rdma(plan: RunPlan) -> object:
-    return _parts(plan.pool.rdma, "resource", "count", "capabilities")
+def _rdma(facts: Facts, _: RunPlan | None) -> object:
+    return _parts(facts.pool.rdma, "resource", "count", "capabilities")
 
 
-def _networks(plan: RunPlan) -> object:
+def _networks(facts: Facts, _: RunPlan | None) -> object:
     """Return the pool's annotations that attach a network."""
-    annotations = plan.pool.annotations
+    annotations = facts.pool.annotations
     return {
         key: annotations[key] for key in annotations if "network" in key or ".cni." in key
     } or None
 
 
-def _program(plan: RunPlan) -> str:
+def _program(facts: Facts, plan: RunPlan | None) -> str:
     """Return a digest of twelve digits of the trainers' sources or the command."""
-    return (plan.trainers_digest or _digest(_encoded(plan, plan.command)))[:12]
+    if plan is None:
+        return NO_COMMAND
+    return (plan.trainers_digest or _digest(_encoded(facts, plan.command)))[:12]
 
 
-def _window(plan: RunPlan) -> str:
-    return f"{plan.window.warmup}+{plan.window.iterations}"
+def _pool(facts: Facts, _: RunPlan | None) -> str:
+    return facts.pool.name
 
 
-def _options(plan: RunPlan) -> str | None:
-    return ",".join(f"{name}={plan.options[name]}" for name in sorted(plan.options)) or None
+def _window(facts: Facts, _: RunPlan | None) -> str:
+    return f"{facts.window.warmup}+{facts.window.iterations}"
 
 
-def _training(plan: RunPlan) -> str | None:
+def _options(facts: Facts, _: RunPlan | None) -> str | None:
+    return ",".join(f"{name}={facts.options[name]}" for name in sorted(facts.options)) or None
+
+
+def _namespace(facts: Facts, plan: RunPlan | None) -> str | None:
+    """Return the namespace of an observed job, or of the Benchmark of an operator's run."""
+    if facts.job is not None:
+        return facts.job.namespace
+    return None if plan is None else plan.namespace
+
+
+def _training(_: Facts, plan: RunPlan | None) -> str | None:
     """``80000 iterations, evaluated each 8000, ends at mIoU 78.5``."""
-    asked = plan.training
-    if asked is None:
+    if plan is None or plan.training is None:
         return None
-    parts = [f"{asked.length} {asked.unit}", f"evaluated each {asked.evaluate_every}"]
-    if asked.target is not None:
-        parts.append(f"{'ends at' if asked.stop_at_target else 'to'} {asked.metric} {asked.target}")
+    training = plan.training
+    parts = [
+        f"{training.length} {training.unit}",
+        f"evaluated each {training.evaluate_every}",
+    ]
+    if training.target is not None:
+        ends = "ends at" if training.stop_at_target else "to"
+        parts.append(f"{ends} {training.metric} {training.target}")
     return ", ".join(parts)
 
 
-def _command(plan: RunPlan) -> object:
+def _command(_: Facts, plan: RunPlan | None) -> object:
     """Return the command without seeds and checkpoint folders.
 
     These differ between repeats.
     """
+    if plan is None:
+        return None
     words = tuple("0" if word == SEED else word for word in plan.command)
     if CHECKPOINTS_OPTION in words and (plan.trainer or plan.checkpoints):
         at = words.index(CHECKPOINTS_OPTION)
@@ -234,11 +271,11 @@ def _command(plan: RunPlan) -> object:
     return words
 
 
-def _unknown(_: RunPlan) -> str:
+def _unknown(_facts: Facts, _plan: RunPlan | None) -> str:
     return UNKNOWN
 
 
-def _reported(_: RunPlan) -> None:
+def _reported(_facts: Facts, _plan: RunPlan | None) -> None:
     """None, because only the run itself reports the field."""
 
 
@@ -246,10 +283,13 @@ CHECKPOINTS_OPTION = "--checkpoints"
 """Trainer option for the folder of a run's checkpoints."""
 SEED = "$(K8SBENCH_SEED)"
 """Placeholder of the training's seed; each repeat has its own."""
-IDENTITY_VERSION = 2
+NO_COMMAND = hashlib.sha256(b"[]").hexdigest()[:10]
+"""Program of a run whose command nobody planned."""
+IDENTITY_VERSION = 3
 """Version of :data:`CASE_FIELDS`.
 
-Raise it with every change that alters the keys of existing plans. Raise the version of the store's
+Raise it with every change that alters the keys of existing runs, once in a release at most, and
+have :attr:`GroupKey.former` return the keys of the release before. Raise the version of the store's
 tables, too, because their rows hold keys.
 """
 
@@ -280,13 +320,25 @@ CASE_FIELDS: tuple[CaseField, ...] = (
     _field("weights_digest", "group", "As the run itself reports the file.", _reported),
     _field("window", _EVERY, "It says which iterations are measured.", _window),
     _field("backend", f"{_EVERY} ratio", "Local replicas share one machine."),
-    _field("pool", _EVERY, "A pool is one kind of node.", lambda plan: plan.pool.name),
+    _field("pool", _EVERY, "A pool is one kind of node.", _pool),
     _field("gpu_model", "group baseline published", "As the run itself reports.", _unknown),
     _field("image", "case group baseline", "It holds the framework."),
     _field("program", "group baseline", "An edited program is another one.", _program),
     _field("options", _EVERY, "They change the speed; two also what is computed.", _options),
     _field("set_name", "group", "The repeats of one set are taken together."),
     _field("node", f"{_EVERY} parity", "A pinned run measures one node and joins no others."),
+    _field(
+        "namespace",
+        _EVERY,
+        "Teams name their jobs and sets alike; of observed jobs and an operator's runs.",
+        _namespace,
+    ),
+    _field(
+        "measured_by",
+        "group series baseline",
+        "Another program's figure may count something else.",
+        _reported,
+    ),
     _field("unit", "case", "It is what is counted per second."),
     _field("log", "case", "It decides how the figures are read.", _log),
     _field("trainer", "case", "It is the program that runs."),
@@ -330,7 +382,6 @@ NOT_DECIDING = {
     "wait_timeout_s": "before the start",
     "fingerprint": "from program and options",
     "queue": "before the start",
-    "observed": "names one job",
     "kind": "same pods",
     "checkpoints": "a location",
     "max_restarts": "the row shows restarts",
@@ -365,28 +416,37 @@ def _fields(use: Use, but: Use | None = None) -> tuple[CaseField, ...]:
     return tuple(field for field in CASE_FIELDS if use in field.uses and but not in field.uses)
 
 
-def case_key(plan: RunPlan) -> str:
+def case_key(case: RunPlan | Facts) -> str:
     """Return a case's key, equal exactly for repeats of the case.
 
-    A readable head, and a digest of every field of the case. Two keys may be compared only if the
-    same version of this list made both: compare keys of two plans, never a key that was stored.
+    ``case`` is a plan, or the facts of a run that nobody planned. The key is a readable head, and a
+    digest of every field of the case. Two keys may be compared only if the same version of this
+    list made both: compare keys of two runs, never a key that was stored.
     """
-    fields = case_values(plan)
+    facts, _ = _known(case)
+    fields = case_values(case)
     lines = [str(IDENTITY_VERSION), *(f"{name} {fields[name]}" for name in sorted(fields))]
-    head = f"{plan.benchmark}/{plan.framework}/{plan.case}/{plan.precision}"
+    named = (facts.benchmark, facts.framework, facts.case, facts.precision)
+    head = "/".join(NOT_STATED if value is None else value for value in named)
     return f"{head}/{_digest(chr(10).join(lines).encode())}"
 
 
-def case_values(plan: RunPlan, *, but: Use | None = None) -> dict[str, str]:
+def case_values(case: RunPlan | Facts, *, but: Use | None = None) -> dict[str, str]:
     """Return the case's fields as JSON texts; ``but`` leaves out one use.
 
     Texts, so that values of any type can be compared and counted.
     """
+    facts, plan = _known(case)
     return {
-        field.name: _encoded(plan, value).decode()
+        field.name: _encoded(facts, value).decode()
         for field in _fields("case", but)
-        if (value := field.value(plan)) is not None
+        if (value := field.value(facts, plan)) is not None
     }
+
+
+def _known(case: RunPlan | Facts) -> tuple[Facts, RunPlan | None]:
+    """Return the facts of a case, and its plan if it has one."""
+    return (case, None) if isinstance(case, Facts) else (facts_of(case), case)
 
 
 class GroupKey(
@@ -438,11 +498,49 @@ class GroupKey(
     data_digest: str = "-"
     """Digest of the files that the run read."""
     weights_digest: str = "-"
+    namespace: str = "-"
+    """Namespace of an observed job, or of an operator's Benchmark."""
+    measured_by: str = "-"
+    """Program that made the measurement; ``-`` for k8sbench."""
 
     @functools.cached_property
     def id(self) -> str:
         """Short stable name of the group in ``results -o wide`` and ``json``."""
         return "g-" + _digest(msgspec.json.encode(self))
+
+    @property
+    def former(self) -> GroupKey:
+        """The key of the same runs by the release before, which printed its id.
+
+        That release took what nothing states of an observed job for FP32 on one CPU.
+        """
+        values: dict[str, Any] = dict(FORMER_DEFAULTS)
+        if self.framework == NOT_STATED:
+            values |= {"framework": UNKNOWN, "precision": "fp32"}
+        if self.case == NOT_STATED:
+            values |= {"processes_per_replica": 1, "case": f"{self.replicas}x1-cpu"}
+        return msgspec.structs.replace(self, **values)
+
+    @functools.cached_property
+    def series(self) -> str:
+        """Digest of what stays the same over the sets of a case.
+
+        Fields of this version are in it where they decide, so that other cases keep theirs.
+        """
+        names = fields_for("series")
+        values = [getattr(self, name) for name in names if name not in FORMER_DEFAULTS]
+        added = {name: getattr(self, name) for name in names if name in FORMER_DEFAULTS}
+        decide = [(name, value) for name, value in added.items() if value != NOT_STATED]
+        return hashlib.sha256(msgspec.json.encode([*values, *decide])).hexdigest()[:16]
+
+    def differs(self, other: GroupKey, name: str) -> bool:
+        """Return True if two groups that are compared differ in a field.
+
+        A run of ``submit`` has no namespace, and may be compared with those of an operator's.
+        """
+        values = getattr(self, name), getattr(other, name)
+        is_stated = name != "namespace" or NOT_STATED not in values
+        return is_stated and values[0] != values[1]
 
     def only(self, use: Use) -> tuple[object, ...]:
         """The values of the fields that decide something."""
@@ -455,8 +553,16 @@ class GroupKey(
         return tuple(getattr(self, name) for name in names if name != "batch_size")
 
 
+NOT_STATED = "-"
+"""Text of a key in place of a fact that nothing states; of a number it is 0."""
+NUMBERS = frozenset({"replicas", "processes_per_replica", "batch_size"})
+"""Fields of a group's key that are numbers."""
+FORMER_DEFAULTS: Mapping[str, str] = {"namespace": NOT_STATED, "measured_by": NOT_STATED}
+"""Fields of a group's key that the release before did not have → what it has without them."""
+
+
 def group_key(
-    plan: RunPlan,
+    case: RunPlan | Facts,
     *,
     precision_effective: str | None,
     gpu_model: str | None,
@@ -464,16 +570,20 @@ def group_key(
     data_digest: str | None = None,
     weights_digest: str | None = None,
     training: str | None = None,
+    measured_by: str | None = None,
 ) -> GroupKey:
-    """Build a group key from the plan and the run's own report."""
+    """Build a group key from the plan or the facts, and the run's own report."""
+    facts, plan = _known(case)
     reported = {"precision_effective": precision_effective, "gpu_model": gpu_model, "image": image}
     reported |= {"data_digest": data_digest, "weights_digest": weights_digest}
-    reported |= {"training": training}
+    reported |= {"training": training, "measured_by": measured_by}
     values = {
-        field.name: reported.get(field.name) or field.value(plan) for field in _fields("group")
+        field.name: reported.get(field.name) or field.value(facts, plan)
+        for field in _fields("group")
     }
-    filled = {name: "-" if value is None else value for name, value in values.items()}
-    return msgspec.convert(filled, GroupKey)
+    not_stated = {name: 0 if name in NUMBERS else NOT_STATED for name in values}
+    stated = {name: value for name, value in values.items() if value is not None}
+    return msgspec.convert(not_stated | stated, GroupKey)
 
 
 def labels(plan: RunPlan) -> dict[str, str]:
@@ -488,22 +598,22 @@ def labels(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def _encoded(plan: RunPlan, value: object) -> bytes:
+def _encoded(facts: Facts, value: object) -> bytes:
     """Return the value as JSON, without the run's id.
 
     A foreign command may hold host names, which begin with the id. Here they are those of the
     framework's usual job kind, so that the job kind makes no other case.
     """
     text = _JSON.encode(value)
-    if plan.run_id.encode() not in text:
+    if facts.framework is None or facts.run_id.encode() not in text:
         return text
-    usual = default_kind(plan.framework)
-    kind = default_kind(plan.framework, plan.kind) if plan.kind in KINDS else usual
-    known = [one.known_hosts(plan.run_id, plan.replicas) for one in (kind, usual)]
+    usual = default_kind(facts.framework)
+    kind = default_kind(facts.framework, facts.kind) if facts.kind in KINDS else usual
+    known = [each.known_hosts(facts.run_id, facts.replicas) for each in (kind, usual)]
     for theirs, ours in zip(*known, strict=True):
         text = text.replace(theirs.encode(), ours.encode())
     types = "|".join(map(str.lower, usual.types))
-    host = rf"\b{re.escape(plan.run_id)}(?=-(?:{types})-[0-9])".encode()
+    host = rf"\b{re.escape(facts.run_id)}(?=-(?:{types})-[0-9])".encode()
     return re.sub(host, b"RUN", text)
 
 

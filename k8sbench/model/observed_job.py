@@ -22,7 +22,6 @@ from k8sbench.model.kinds import OBSERVED, TRAINS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of, parse_time
 from k8sbench.model.masking import masked
 from k8sbench.model.plan import ObservedJob
-from k8sbench.model.pool import PRODUCT
 from k8sbench.model.replica_logs import log_name, log_of_pod
 from k8sbench.model.sample import LogGap
 
@@ -225,26 +224,9 @@ def _case_and_source(job: KubeObject) -> tuple[str, str]:
     return _DATE.sub("", name) or name, source
 
 
-def with_sources(
-    facts: JobFacts, *, options: Iterable[str], log: Mapping[str, str], benchmark: str | None
-) -> ObservedJob:
-    """Return the job with the source of each fact, in words.
-
-    ``options`` are those that are given, as typed, ``log`` has the facts that the log states, and
-    ``benchmark`` is the log's. What is stated twice is from the log.
-    """
-    format_of_log = "the log's format" if benchmark is None else benchmark
-    sources = {
-        **facts.job.sources,
-        **dict.fromkeys(("warmup", "framework", "precision", "batch_size"), format_of_log),
-        **({} if benchmark is None else {"model": benchmark}),
-        "gpu_model": f"label {PRODUCT} of the nodes",
-    }
-    for name in facts.stated:
-        sources[name] = f"annotation {LABEL_DOMAIN}/{name.replace('_', '-')}"
-    for name in options:
-        sources[name.replace("-", "_")] = f"option --{name}"
-    return msgspec.structs.replace(facts.job, sources={**sources, **log})
+def annotation_sources(facts: JobFacts) -> dict[str, str]:
+    """Return in words where facts come from that annotations of the job state."""
+    return {name: f"annotation {LABEL_DOMAIN}/{name.replace('_', '-')}" for name in facts.stated}
 
 
 def missing_logs(

@@ -84,7 +84,7 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     """The container whose log is measured."""
     sources: dict[str, str] = {}
-    """Fact → where it comes from, in words; empty in runs of earlier versions."""
+    """Fact → where its objects state it, in words; empty in runs of earlier versions."""
 
 
 STORED = "stored-"
@@ -232,6 +232,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """uid of the Benchmark that requested the run; None: none did."""
     object_name: str | None = None
     """Name of that Benchmark; None in plans of 0.4.0, too."""
+    namespace: str | None = None
+    """Namespace of that Benchmark, if it is one of the API server; None in earlier plans."""
     observed: ObservedJob | None = None
     """The observed job; None: k8sbench created the job, or there is none."""
     seed: int | None = None

@@ -133,8 +133,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.run_id if self.planned is None else self.planned.run_id
 
     def __post_init__(self) -> None:
-        """Take the facts of a plan that 0.5 wrote for a run which nobody planned."""
+        """Take what 0.5 wrote elsewhere.
+
+        The facts from the plan of a run which nobody planned; the namespace of an operator's run
+        from the place of its job.
+        """
         take_facts(self)
+        plan = self.planned
+        if plan is None or plan.namespace is not None or self.location is None:
+            return
+        if plan.is_asked_of_operator:
+            planned = msgspec.structs.replace(plan, namespace=self.location.namespace)
+            msgspec.structs.force_setattr(self, "planned", planned)
 
     @property
     def plan(self) -> RunPlan:
@@ -175,7 +185,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def case_key(self) -> str:
         """Key of the run's case, by the present list of fields."""
-        return case_key(self.plan)
+        return case_key(self.planned or self.facts)
 
     @property
     def phase(self) -> Phase:
@@ -309,13 +319,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         """Key of the group of repeats."""
         measured = self.measurement
         return group_key(
-            self.plan,
+            self.planned or self.facts,
             precision_effective=measured.precision_effective if measured else None,
             gpu_model=measured.gpu_model if measured else None,
             image=self.image_digest,
             data_digest=measured.data_digest if measured else None,
             weights_digest=measured.weights_digest if measured else None,
             training=self.training,
+            measured_by=self.measured_by,
         )
 
     @property
@@ -324,6 +335,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         reported = None if self.measurement is None else self.measurement.environment.get("node")
         names = str(reported or self.plan.node or "")
         return frozenset(filter(None, names.split(", ")))
+
+    @property
+    def measured_by(self) -> str | None:
+        """Program that made its measurement; None for k8sbench, and without a measurement."""
+        return None if self.measurement is None else self.measurement.measured_by
 
     @property
     def training(self) -> str | None:
@@ -429,7 +445,8 @@ def out_of_memory_ids(runs: Sequence[Run]) -> frozenset[str]:
     sizes: defaultdict[tuple[object, ...], set[int | float]] = defaultdict(set)
     for run in runs:
         if run.measurement is not None:
-            sizes[run.group_key.sweep].add(run.plan.batch_size)
+            key = run.group_key
+            sizes[key.sweep].add(key.batch_size)
     return frozenset(
-        run.run_id for run in out if sizes[run.group_key.sweep] - {run.plan.batch_size}
+        run.run_id for run in out if sizes[run.group_key.sweep] - {run.group_key.batch_size}
     )

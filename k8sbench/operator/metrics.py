@@ -48,7 +48,10 @@ ROOM_SECONDS = 300.0
 """Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
 """Interval of comparisons with earlier sets and the baseline, unless a run has ended."""
-CASE = ("benchmark", "variant", "framework", "precision", "case", "preset", "pool")
+CASE = (
+    *("benchmark", "variant", "framework", "precision", "case", "preset", "pool"),
+    "served_namespace",
+)
 """Names of what `comparison.labels` returns."""
 
 
@@ -81,7 +84,12 @@ class Metrics(Collector):
                 return
             rate = None if measured is None else measured.rate
             is_valid = measured is not None and measured.verdict == "valid"
-            _put(self._cases, _cut(comparison.labels(facts)), (rate, is_valid), MOST_CASES)
+            _put(
+                self._cases,
+                _cut(comparison.labels(facts, run.group_key)),
+                (rate, is_valid),
+                MOST_CASES,
+            )
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

@@ -30,8 +30,8 @@ from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.report import group_words
 
 Field = Callable[[Group], Any]
-NOT_READ = "the job's log is not read, and its objects do not state it"
-"""Reason why an observed job lacks a fact."""
+NOT_STATED = "neither the log nor an option states it"
+"""Reason why a run that nobody planned lacks a fact."""
 
 
 def _fields_of_part(part: str, *names: str) -> dict[str, Field]:
@@ -65,6 +65,7 @@ _OF_GROUP: dict[str, Field] = {
     "options": lambda g: g.key.options if g.key.options != "-" else "",
     **_fields_of_part("key", "backend", "pool"),
     "node": lambda g: g.planned and g.planned.node,
+    **_fields_of_part("key", "namespace", "measured_by"),
     "device": lambda g: g.device or g.facts.device,
     **_fields_of_part("key", "gpu_model", "image"),
     "program": lambda g: g.program,
@@ -153,7 +154,8 @@ def row(result: Result) -> dict[str, Any]:
 def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
     """Build the named fields of a group; an unknown value is None."""
     fields = {name: (_OF_GROUP | _OF_TRAINING)[name](group) for name in names}
-    for name in ("precision_effective", "gpu_model", "image", "training", *_DIGESTS):
+    nullable = ("precision_effective", "gpu_model", "image", "training", "namespace", "measured_by")
+    for name in (*nullable, *_DIGESTS):
         if fields.get(name) in ("unknown", "-"):
             fields[name] = None
     return fields
@@ -170,13 +172,15 @@ def _missing(group: Group) -> dict[str, str]:
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
     alone = (group.spread and group.spread.interval_reason) or why
     missing = {
-        **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NOT_READ),
+        **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NOT_STATED),
         **dict.fromkeys(("case", "processes_per_replica"), NOTHING_STATES_GPUS),
         "gpus": group_words.NO_GPU if group.on_cpu else NOTHING_STATES_GPUS,
         "machines": "replicas may share nodes",
         "precision_effective": unknown,
         "amp_dtype": "no AMP" if group.facts.precision == "fp32" else unknown,
         "node": "not pinned to one",
+        "namespace": "neither a job of others nor an operator's run",
+        "measured_by": "k8sbench measured it",
         "window": why if group.spread is None else "the log states one figure for the whole run",
         "training": "the runs do not train to an accuracy, or do not state how long",
         "program": "imported logs: no program",

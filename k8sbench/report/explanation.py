@@ -14,7 +14,7 @@ from k8sbench.measure.group.selection import Find
 from k8sbench.model import arithmetic
 from k8sbench.model.errors import Finding, NotFound
 from k8sbench.model.facts import Facts
-from k8sbench.model.group import Group, Result
+from k8sbench.model.group import Group, Result, rows_named
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plain_text import ABSENT, clean, counted, significant
 from k8sbench.model.plan import RunPlan
@@ -40,7 +40,7 @@ def text(rows: Iterable[Row], width: int | None = WIDTH) -> str:
 def explain(text: str, known: KnownGroups, find: Find) -> Iterator[Row]:
     """Explain what a text names: a run or a group."""
     if text.startswith("g-"):  # as the ids of groups do
-        named = [row for row in known.rows if row.group_id.startswith(text)]
+        named = rows_named(known.rows, text)
         if len(named) != 1:
             count = f"{len(named)} groups begin with" if named else "There is no group"
             way = "k8sbench results -o wide shows the groups' ids."
@@ -117,9 +117,9 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
         yield from _mfu(measurement, group, member.rate)
         if measurement.accuracy is not None:
             yield from _training(measurement)
-    if run.facts.job is not None and run.facts.job.sources:
+    if run.facts.stated_by:
         yield 0, "Sources"
-        for name, source in run.facts.job.sources.items():
+        for name, source in run.facts.stated_by.items():
             yield 1, f"{name.replace('_', ' ')}: {source}"
     yield 0, "Reasons" if member.reasons else "Reasons: none"
     yield from _reasons(member.reasons)

@@ -210,6 +210,8 @@ TELL_APART: dict[str, Callable[[Group], object]] = {
     "half type": _read_key("amp_dtype"),
     "case": lambda group: group.facts.case,
     "node": _read_key("node"),
+    "namespace": _read_key("namespace"),
+    "measured by": _read_key("measured_by"),
     "variant": _read_key("variant"),
     "impl": _read_key("impl"),
     "batch": lambda group: group.facts.batch_size,

@@ -24,12 +24,12 @@ CREATE TABLE runs (
     run_id     TEXT PRIMARY KEY,
     set_name   TEXT NOT NULL,
     benchmark  TEXT NOT NULL,
-    framework  TEXT NOT NULL,
+    framework  TEXT,
     variant    TEXT NOT NULL,
-    precision  TEXT NOT NULL,
-    "case"     TEXT NOT NULL,
-    gpus       INTEGER NOT NULL,
-    batch_size REAL NOT NULL,
+    precision  TEXT,
+    "case"     TEXT,
+    gpus       INTEGER,
+    batch_size REAL,
     gpu_model  TEXT,
     source     TEXT NOT NULL,
     created_at REAL NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE groups (
     framework   TEXT NOT NULL,
     precision   TEXT NOT NULL,
     "case"      TEXT NOT NULL,
-    gpus        INTEGER NOT NULL,
+    gpus        INTEGER,
     gpu_model   TEXT NOT NULL,
     estimator   TEXT NOT NULL,
     began       REAL NOT NULL,
@@ -69,6 +69,8 @@ CREATE TABLE groups (
     in_progress INTEGER NOT NULL,
     measures    TEXT NOT NULL,
     rejects     TEXT NOT NULL,
+    former_id   TEXT NOT NULL,
+    former_series TEXT NOT NULL,
     record      BLOB NOT NULL,
     PRIMARY KEY (set_name, group_id)
 );
@@ -184,20 +186,20 @@ def put_fact(db: sqlite3.Connection, name: str, value: str) -> None:
 
 def row_of(run: Run) -> dict[str, Any]:
     """Return a run's row."""
-    plan = run.plan
+    facts = run.facts
     measured = run.measurement
     figures = None if measured is None else measured.throughput
     return {
         "run_id": run.run_id,
-        "set_name": plan.set_name,
-        "benchmark": plan.benchmark,
-        "framework": plan.framework,
-        "variant": plan.variant,
-        "precision": plan.precision,
-        "case": plan.case,
-        "gpus": plan.world_size,
-        "batch_size": plan.batch_size,
-        "gpu_model": (measured and measured.gpu_model) or plan.pool.gpu_model,
+        "set_name": facts.set_name,
+        "benchmark": facts.benchmark,
+        "framework": facts.framework,
+        "variant": facts.variant,
+        "precision": facts.precision,
+        "case": facts.case,
+        "gpus": facts.world_size,
+        "batch_size": facts.batch_size,
+        "gpu_model": (measured and measured.gpu_model) or facts.pool.gpu_model,
         "source": run.shown_source,
         "created_at": run.created_at,
         "ended_at": run.ended_at,
@@ -206,7 +208,7 @@ def row_of(run: Run) -> dict[str, Any]:
         "throughput": measured and measured.rate,
         "unit": figures and figures.unit,
         "case_key": run.case_key,
-        "repeat": plan.repeat,
+        "repeat": facts.repeat,
         "log_digest": measured and measured.log_digest,
         "closed": run.is_closed and run.wishes == (),
     }
@@ -271,9 +273,8 @@ def taken_repeats(db: sqlite3.Connection, set_name: str, case_key: str) -> set[i
 
 def check_repeat(db: sqlite3.Connection, run: Run) -> None:
     """Raise :class:`RepeatTaken` if another run has the repeat of a new run's case."""
-    plan = run.plan
-    if plan.repeat in taken_repeats(db, plan.set_name, run.case_key):
-        message = f"Set {plan.set_name} has repeat {plan.repeat} of {run.case_key} already."
+    if run.repeat in taken_repeats(db, run.set_name, run.case_key):
+        message = f"Set {run.set_name} has repeat {run.repeat} of {run.case_key} already."
         raise RepeatTaken(message, "Draw the next repeat.")
 
 
@@ -313,7 +314,7 @@ def ids(db: sqlite3.Connection, run_filter: RunFilter) -> list[str]:
 def matches(run: Run, run_filter: RunFilter) -> bool:
     """Return True if a run matches the filter."""
     return (
-        run_filter.fits(run.plan, run.created_at)
+        run_filter.fits(run.facts, run.created_at)
         and (run_filter.phase is None or run.phase is run_filter.phase)
         and (not run_filter.wished or run.wishes != ())
         and (not run_filter.unfinished or not run.is_closed or run.wishes != ())

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Protocol
 
 import msgspec
 
+from k8sbench.model.facts import Facts
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import Moment, Phase, Transition
 from k8sbench.model.plan import RunPlan
@@ -46,14 +47,11 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Maximum number of runs, the newest ones."""
 
-    def fits(self, plan: RunPlan, created_at: float) -> bool:
-        """Return True if a run's constant fields match the filter.
-
-        These are the plan and the time of creation.
-        """
+    def fits(self, facts: Facts, created_at: float) -> bool:
+        """Return True if a run's facts and the time of its creation match the filter."""
         names = ("benchmark", "framework", "set_name")
         return (
-            all(getattr(self, name) in {None, getattr(plan, name)} for name in names)
+            all(getattr(self, name) in {None, getattr(facts, name)} for name in names)
             and (self.since is None or created_at >= self.since)
             and (self.until is None or created_at <= self.until)
         )
@@ -96,6 +94,7 @@ class Store(Protocol):
     def record(
         self,
         plan: RunPlan,
+        /,
         *,
         at: float,
         process: Process | None,

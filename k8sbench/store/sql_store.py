@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
+from k8sbench.model.facts import Facts
 from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
@@ -104,7 +105,8 @@ class SqlStore:
 
     def record(
         self,
-        plan: RunPlan,
+        case: RunPlan | Facts,
+        /,
         *,
         at: float,
         process: Process | None,
@@ -113,10 +115,11 @@ class SqlStore:
     ) -> Run:
         """Record a new run; ``has_job``: another store has submitted it."""
         # A plan may come from a job's annotation: its names become a folder and labels.
-        checked_set_name(plan.set_name)
-        folder = self.run_folder(checked_run_id(plan.run_id))
+        checked_set_name(case.set_name)
+        folder = self.run_folder(checked_run_id(case.run_id))
         run = Run(
-            planned=plan,
+            planned=case if isinstance(case, RunPlan) else None,
+            known=case if isinstance(case, Facts) else None,
             created_at=at,
             process=process,
             history=(run_folder.first_transition(at),),
@@ -126,10 +129,10 @@ class SqlStore:
         is_new_folder = False
         try:
             with self.changing_folders() as db:
-                if index.has_row(db, plan.run_id):
+                if index.has_row(db, case.run_id):
                     raise UsageError(
-                        f"There is a run {plan.run_id!r} already.",
-                        f"See: k8sbench status {plan.run_id}",
+                        f"There is a run {case.run_id!r} already.",
+                        f"See: k8sbench status {case.run_id}",
                     )
                 if not has_job:
                     index.check_repeat(db, run)
@@ -213,9 +216,9 @@ class SqlStore:
         """Keep the run's measurement, replacing an earlier one."""
         return self._change(run_id, lambda run: replace(run, measurement=measurement))
 
-    def save_plan(self, run_id: str, plan: RunPlan) -> Run:
-        """Replace the plan of a run: that of an observed job is complete at its end."""
-        return self._change(run_id, lambda run: replace(run, planned=plan))
+    def save_facts(self, run_id: str, facts: Facts) -> Run:
+        """Replace the facts of a run: those of an observed job are complete at its end."""
+        return self._change(run_id, lambda run: replace(run, planned=None, known=facts))
 
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         """Change a run, in its row and its folder."""

@@ -58,7 +58,7 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     # Any folder: the files in it are counted.
     store = OperatorSettings(store=str(CHART), baseline="release")
     made.state = OperatorState(settings=store, is_leader=True, look=look, succeeded_at=1.0)
-    labels = comparison.labels(over.facts)
+    labels = comparison.labels(over.facts, over.group_key)
     held = {labels: comparison.Held(ratio=1.0, is_separated=False)}
     with (
         mock.patch.object(metrics, "held_against", return_value=held),

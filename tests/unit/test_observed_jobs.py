@@ -10,6 +10,8 @@ import pytest
 
 from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
+from k8sbench.catalog import imported_plans
+from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
@@ -21,6 +23,7 @@ from k8sbench.model.sample import LogGap
 from k8sbench.reader.measuring.expectation import MeasureOptions
 from k8sbench.report import columns, document
 from tests.unit.measure.grouped import report
+from tests.unit.model.measurements import measurement
 from tests.unit.render.plans import plan
 from tests.unit.store import schemas
 
@@ -290,12 +293,15 @@ def reports(**said: Any) -> str | None:
 def test_of_several_sources_of_a_fact_the_log_is_named_then_the_option() -> None:
     names = ("precision", "batch-size", "gpu-model")
     annotations = {f"k8sbench.io/{name}": "x" for name in names}
-    found = observed_job.with_sources(
-        facts(job(annotations=annotations)),
-        options=names[:2],
-        log={"precision": "line 7 of the log"},
-        benchmark=None,
-    ).sources
+    options = MeasureOptions(precision="amp", batch_size=4)
+    given = observed_job.annotation_sources(facts(job(annotations=annotations))) | options.sources
+    log = MeasuredLog(
+        measurement(),
+        LogOrigin(file="l"),
+        None,
+        sources={"precision": "line 7 of the log"},
+    )
+    found = imported_plans.stated_by(log, facts_of(plan()), given)
     assert found["precision"] == "line 7 of the log"
     assert found["batch_size"] == "option --batch-size"
     assert found["gpu_model"] == "annotation k8sbench.io/gpu-model"

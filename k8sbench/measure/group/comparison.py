@@ -28,6 +28,7 @@ from k8sbench.measure.group.t_test import ALPHA, Estimate
 from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.identity import NOT_STATED, GroupKey
 from k8sbench.model.run import Baseline
 from k8sbench.model.series import Expected, Judged, Line
 
@@ -343,11 +344,15 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """True if the difference is statistically significant."""
 
 
-def labels(facts: Facts) -> tuple[str, ...]:
-    """Return the user-chosen names that make throughputs comparable over time."""
+def labels(facts: Facts, key: GroupKey) -> tuple[str, ...]:
+    """Return the user-chosen names that make throughputs comparable over time.
+
+    The last is the namespace; empty for runs without one.
+    """
     return (
         *(facts.benchmark, facts.variant, str(facts.framework), str(facts.precision)),
         *(str(facts.case), facts.preset, facts.pool.name),
+        "" if key.namespace == NOT_STATED else key.namespace,
     )
 
 
@@ -371,5 +376,7 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     for case in _compared(ours, side, None, FLOOR, known).cases:
         if case.ratio is not None:
             is_separated = case.finding in ("faster", "slower")
-            held[labels(case.group.facts)] = Held(ratio=case.ratio, is_separated=is_separated)
+            held[labels(case.group.facts, case.group.key)] = Held(
+                ratio=case.ratio, is_separated=is_separated
+            )
     return held

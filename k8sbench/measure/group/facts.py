@@ -126,7 +126,10 @@ def _plans(before: Sequence[Run], after: Sequence[Run]) -> Iterator[Change]:
 
 
 def _plan(run: Run) -> dict[str, Any]:
-    values = {name: msgspec.json.decode(text) for name, text in case_values(run.plan).items()}
+    values = {
+        name: msgspec.json.decode(text)
+        for name, text in case_values(run.planned or run.facts).items()
+    }
     return values | {"options": dict(run.facts.options)}
 
 

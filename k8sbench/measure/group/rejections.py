@@ -138,7 +138,12 @@ class Candidate:
         self.accept = accept
         self.reasons: list[Finding] = []
         self.planned = group_key(
-            run.plan, precision_effective=None, gpu_model=None, image=None, training=run.training
+            run.planned or run.facts,
+            precision_effective=None,
+            gpu_model=None,
+            image=None,
+            training=run.training,
+            measured_by=run.measured_by,
         )
         self.rates: dict[str, float] = {}
         measurement = run.measurement
@@ -185,12 +190,6 @@ class Candidate:
     def trains(self) -> bool:
         """True if it trains to an accuracy."""
         return self.run.facts.mode == "train"
-
-    @property
-    def observed_in(self) -> str | None:
-        """Namespace of a job of others; None for runs of ours."""
-        job = self.run.facts.job
-        return None if job is None else job.namespace
 
     @property
     def gpu_model(self) -> str | None:
@@ -276,7 +275,7 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
     counted = [c for c in candidates if c.counts]
     if len(counted) < 2:
         return
-    plans = {c.run.run_id: case_values(c.run.plan, but="group") for c in counted}
+    plans = {c.run.run_id: case_values(c.run.planned or c.run.facts, but="group") for c in counted}
     for name in sorted({name for values in plans.values() for name in values}):
         values = {
             run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
@@ -290,7 +289,6 @@ def _states(name: str) -> Callable[[Candidate], str | None]:
 
 
 _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...] = (
-    (MIXED_PLAN, "its namespace", lambda c: c.observed_in),
     (MIXED_GPU_MODEL, "its GPU model", lambda c: c.gpu_model),
     (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
     (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.facts.image),

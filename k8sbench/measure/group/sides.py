@@ -16,7 +16,7 @@ import msgspec
 from k8sbench.measure.group import grouping, history
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, list_few
-from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.group import Group, GroupRow, rows_named
 from k8sbench.model.identity import fields_for
 from k8sbench.model.run import Baseline, Run
 
@@ -97,7 +97,7 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
 
 def differing(one: Group, two: Group) -> tuple[str, ...]:
     """Return the differing fields that stay the same over a case's sets."""
-    return tuple(name for name in SERIES if getattr(one.key, name) != getattr(two.key, name))
+    return tuple(name for name in SERIES if one.key.differs(two.key, name))
 
 
 # -- by name --------------------------------------------------------------------------------------
@@ -139,7 +139,12 @@ def named(text: str, known: Known) -> Side:
             sets = known.groups.sets_of([name])
             rows |= {row for row in known.groups.rows if row.set_name in sets}
         else:
-            of = {row for row in known.groups.rows if name in (row.set_name, row.group_id)}
+            is_group = kind == "group"
+            of = set(
+                rows_named(known.groups.rows, name)
+                if is_group
+                else (row for row in known.groups.rows if row.set_name == name)
+            )
             rows |= of
             run_ids |= {m.run_id for group in known.groups.groups(of) for m in group.members}
     of_store = sorted(known.groups.groups(rows), key=lambda group: group.key)
@@ -154,7 +159,9 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
     names = {
         "baseline": sorted(known.baselines),
         "set": sorted({row.set_name for row in known.groups.rows}),
-        "group": sorted({row.group_id for row in known.groups.rows}),
+        "group": sorted(
+            {name for row in known.groups.rows for name in (row.group_id, row.former_id) if name}
+        ),
         "run": list(known.groups.runs),
     }
     prefix, _, rest = text.partition(":")

@@ -90,7 +90,7 @@ def _no_speedup(group: Group) -> str | None:
         return "smoke run: a functional test, not a speed measurement"
     if group.on_cpu:
         return "CPU processes share the machine: no speedup"
-    if group.key.backend == "local" and group.facts.replicas > 1:
+    if group.key.backend == "local" and group.key.replicas > 1:
         return "the replicas shared one machine: no speedup"
     if group.state != "valid":
         return "no valid figure"
@@ -127,7 +127,7 @@ def _differs(name: str, group: Group, other: Group) -> bool:
         if len(digests) < 2 or None in digests:
             return mine.spec_digest != theirs.spec_digest
         return digests[0] != digests[1]
-    return bool(getattr(group.key, name) != getattr(other.key, name))
+    return group.key.differs(other.key, name)
 
 
 def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:

@@ -261,6 +261,13 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.case is None else plan_choices.parse_case(self.case)
 
     @property
+    def sources(self) -> dict[str, str]:
+        """Return in words where the facts come from that options state."""
+        names = ("gpus", "case", "batch_size", "precision", "gpu_model", "framework", "warmup")
+        given = [name for name in names if getattr(self, name) is not None]
+        return {name: f"option --{name.replace('_', '-')}" for name in given}
+
+    @property
     def values(self) -> dict[str, Any]:
         """Return what is known as fields of :class:`Expectation`."""
         gpus, shape = self.gpus, self.shape

@@ -74,12 +74,12 @@ def test_a_run_id_follows_from_the_logs_and_the_set() -> None:
 def test_amp_has_the_half_type_of_the_log_or_else_of_the_catalog() -> None:
     def half(**changes: Any) -> str | None:
         measured = msgspec.structs.replace(found(1), precision="amp", **changes)
-        return imported_plans.make_plan(measured, origin(), run_id="r", set_name="s").amp_dtype
+        return imported_plans.make_facts(measured, origin(), run_id="r", set_name="s").amp_dtype
 
     assert half(amp_dtype=None) == "fp16"
     assert half(amp_dtype="bf16") == "bf16"
     measured = msgspec.structs.replace(found(1), precision="amp", amp_dtype=None)
-    unknown = imported_plans.make_plan(measured, LogOrigin(file="a.log"), run_id="r", set_name="s")
+    unknown = imported_plans.make_facts(measured, LogOrigin(file="a.log"), run_id="r", set_name="s")
     assert unknown.amp_dtype is None
 
 
@@ -96,8 +96,8 @@ def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None
 def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus: int) -> None:
     variant = msgspec.structs.replace(VARIANT, sync_bn=synchronises)
     known = msgspec.structs.replace(origin(), variant=variant)
-    plan = imported_plans.make_plan(found(gpus), known, run_id="r", set_name="s")
-    assert plan.sync_bn is (synchronises and gpus > 1)
+    facts = imported_plans.make_facts(found(gpus), known, run_id="r", set_name="s")
+    assert facts.sync_bn is (synchronises and gpus > 1)
 
 
 def test_a_language_models_log_has_the_sequence_length_that_it_states() -> None:
@@ -105,5 +105,5 @@ def test_a_language_models_log_has_the_sequence_length_that_it_states() -> None:
     known = LogOrigin(file="a.log", loaded=gpt, variant=gpt.spec.variants[0])
     measured = found(1, **{"option.sequence_length": "256"})
     assert (
-        imported_plans.make_plan(measured, known, run_id="r", set_name="s").sequence_length == 256
+        imported_plans.make_facts(measured, known, run_id="r", set_name="s").sequence_length == 256
     )

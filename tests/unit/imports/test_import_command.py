@@ -18,6 +18,7 @@ from tests.reader.measuring.support import FIXTURES, run
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
+from tests.unit.store import schemas
 
 
 def runs() -> list[str]:
@@ -170,12 +171,18 @@ def test_errors_record_nothing(place: Path, cli: Cli, words: list[str], says: st
     assert runs() == []
 
 
-@pytest.mark.parametrize("missing", ["--batch-size", "--precision"])
-def test_a_plan_needs_batch_and_precision(place: Path, cli: Cli, missing: str) -> None:
-    mmseg_logs(place)
-    at = MMSEG.index(missing)
-    err = cli("import", "n8", *MMSEG[:at], *MMSEG[at + 2 :], "--gpus", "8", code=2).err
-    assert f"Add {missing}." in err
+def test_what_neither_log_nor_option_nor_catalog_states_is_no_fact(cli: Cli) -> None:
+    cli("import", str(FIXTURES / "mlperf_throughput.log"), "--set", "s", "--gpus=8")
+    (row,) = rows(cli)
+    unknown = ("precision", "framework", "amp_dtype")
+    assert {row[name] for name in unknown} == {None}
+    assert set(unknown) <= row["missing"].keys()
+    assert (row["runs_valid"], row["throughput"] > 0) == (1, True)
+    (run,) = cli.json("list", "-o", "json")
+    assert (run["precision"], run["case"]) == (None, "1x8")
+    schemas.validate("results", cli.json("results", "-o", "json"))
+    cli("results")
+    cli("explain", run["run_id"])
 
 
 @pytest.mark.parametrize(
@@ -310,12 +317,6 @@ def test_a_run_that_lacks_one_of_its_files_is_not_recorded(place: Path, cli: Cli
     [
         # 64 GPUs and 32 samples per step: two GPUs share each of them.
         ("megatron_2021.log", ["--case 8x8"], "8x8", 0.5),
-        (
-            "mlperf_throughput.log",
-            ["--gpus 8", "--framework pytorch", "--precision bf16"],
-            "1x8",
-            4,
-        ),
     ],
 )
 def test_a_log_that_states_little_is_imported_with_the_options_that_errors_name(
@@ -333,12 +334,20 @@ def test_a_log_that_states_little_is_imported_with_the_options_that_errors_name(
     assert (row["framework"], row["precision"]) == ("pytorch", "amp")
 
 
-def test_all_that_a_log_does_not_state_is_one_error(cli: Cli) -> None:
-    words = ("import", str(FIXTURES / "nanogpt.log"), "--gpus=8", "--set=s")
-    assert "--precision and --batch-size" in cli(*words, code=2).err
-    assert runs() == []
-    cli(*words, "--precision=bf16", "--batch-size=12", code=None)
-    assert len(runs()) == 1
+def test_it_is_kept_who_states_a_fact_of_an_imported_run(cli: Cli) -> None:
+    words = ("--gpus=8", "--precision=bf16", "--batch-size=12", "--set=s")
+    cli("import", str(FIXTURES / "nanogpt.log"), *words, code=None)
+    with open_store() as store:
+        (run,) = store.runs(RunFilter())
+    stated = run.facts.stated_by
+    assert (stated["precision"], stated["batch_size"], stated["gpus"]) == (
+        "option --precision",
+        "option --batch-size",
+        "option --gpus",
+    )
+    assert "nanogpt" in stated["framework"]
+    assert "gpu_model" not in stated
+    assert "option --batch-size" in cli("explain", run.run_id).out
 
 
 def test_figures_that_only_our_own_runs_have_lack_for_one_reason(logs: Path, cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import NodePool
 from k8sbench.model.rules import EXIT_CODE
-from k8sbench.model.run import Run
+from k8sbench.model.run import Location, Run
 from k8sbench.reader.measuring.recorded import measure_run
 from k8sbench.report import group_words
 from tests.reader.measuring.support import Lines
@@ -49,22 +49,44 @@ def rejected(group: Group) -> dict[float | None, list[str]]:
     return {m.unverified: ids(m) for m in group.members if m.rate is None}
 
 
-def test_jobs_of_others_in_two_namespaces_are_no_repeats() -> None:
-    runs = repeats([100.0, 101.0])
-    for number, name in enumerate(("team-a", "team-b")):
-        job = ObservedJob(
-            kind="Job",
-            namespace=name,
-            name="llama",
-            replicas=("pod-0",),
-            container="trainer",
-        )
-        plan = msgspec.structs.replace(runs[number].plan, observed=job)
-        runs[number] = msgspec.structs.replace(runs[number], planned=plan)
-    group = only(runs)
-    assert rejected(group) == {100.0: ["mixed-plan"], 101.0: ["mixed-plan"]}
-    sentences = [member.reasons[0].sentence for member in group.members]
-    assert ["team-a" in sentences[0], "team-b" in sentences[1]] == [True, True]
+def observed(run: Run, namespace: str) -> Run:
+    """Return the run as that of a job that somebody else created."""
+    job = ObservedJob(
+        kind="Job", namespace=namespace, name="llama", replicas=("pod-0",), container="trainer"
+    )
+    plan = msgspec.structs.replace(run.plan, observed=job, backend="observed")
+    return msgspec.structs.replace(run, planned=plan)
+
+
+def of_operator(run: Run, namespace: str) -> Run:
+    """Return the run as that of a Benchmark of the API server."""
+    plan = msgspec.structs.replace(run.plan, requested_by="0b5f6c1e", object_name="night")
+    place = Location(server="https://192.0.2.1", namespace=namespace)
+    return msgspec.structs.replace(run, planned=plan, location=place)
+
+
+@pytest.mark.parametrize("placed", [observed, of_operator])
+def test_equal_names_in_two_namespaces_are_two_rows(placed: Callable[[Run, str], Run]) -> None:
+    names = ("team-a", "team-b")
+    alone = groups(repeats([100.0]))[0]
+    runs = [placed(run, name) for run, name in zip(repeats([100.0, 101.0]), names, strict=True)]
+    found = groups(runs)
+    assert [group.key.namespace for group in found] == [*names]
+    assert [group.spread.median for group in found if group.spread] == [100.0, 101.0]
+    assert len({group.row.series for group in found}) == 2
+    former = {(group.row.former_id, group.row.former_series) for group in found}
+    assert len(former) == 1, "the release before took them for one"
+    if placed is of_operator:
+        assert former == {(alone.key.id, alone.row.series)}
+    assert runs[0].case_key != runs[1].case_key
+
+
+def test_a_measurement_of_another_program_is_a_row_of_its_own() -> None:
+    ours, theirs = repeats([100.0, 101.0])
+    assert theirs.measurement is not None
+    measured = msgspec.structs.replace(theirs.measurement, measured_by="meter 1.3")
+    found = groups([ours, msgspec.structs.replace(theirs, measurement=measured)])
+    assert [group.key.measured_by for group in found] == ["-", "meter 1.3"]
 
 
 def log(rate: float, gpus: int) -> Lines:

@@ -7,6 +7,7 @@ import pytest
 
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.speedup import SYNC_BN_NOTE, results
+from k8sbench.model.group import Figure
 from k8sbench.model.identity import GroupKey, fields_for
 from k8sbench.model.measurement import DataSet
 from k8sbench.model.plan import PlannedWindow
@@ -64,6 +65,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
     "options": {"options": {"channels_last": True}},
     "node": {"node": "gpu-07"},
     "program": {"trainers_digest": "f" * 64},
+    "measured_by": {"measured": {"measured_by": "meter 1.3"}},
 }
 
 
@@ -72,6 +74,15 @@ def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(field: str) -
     found = by_case([run(100.0, case="1x1", **UNLIKE[field]), run(700.0)])["1x8"]
     assert (found.speedup.value, found.efficiency.value, found.baseline) == (None, None, None)
     assert present(found.speedup.reason).endswith(f"differs in {field}")
+
+
+def test_a_1x1_case_of_another_namespace_is_no_baseline_and_one_without_any_is() -> None:
+    def found(alone: str | None) -> Figure:
+        one = run(100.0, case="1x1", namespace=alone)
+        return by_case([one, run(700.0, namespace="team-a")])["1x8"].speedup
+
+    assert present(found("team-b").reason).endswith("differs in namespace")
+    assert (found("team-a").value, found(None).value) == (7.0, 7.0)
 
 
 def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
@@ -152,4 +163,4 @@ def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:
     allowed |= {"training", "weights", "weights_digest"}
     judged = set(GroupKey.__struct_fields__) - allowed
     assert set(fields_for("baseline")) == judged
-    assert set(UNLIKE) | {"benchmark", "framework"} == judged
+    assert set(UNLIKE) | {"benchmark", "framework", "namespace"} == judged

@@ -8,7 +8,7 @@ import pytest
 from k8sbench.model import identity
 from k8sbench.model.identity import CASE_FIELDS, GroupKey, Use
 from k8sbench.model.log_format import LogFormat
-from k8sbench.model.plan import PlannedTraining, PlannedWindow, RunPlan
+from k8sbench.model.plan import ObservedJob, PlannedTraining, PlannedWindow, RunPlan
 from k8sbench.model.pool import NodePool, Rdma
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -60,6 +60,9 @@ PATHS = [name for name in RunPlan.__struct_fields__ if name not in NESTED] + [
 """Every field of a plan, and of what is nested in it."""
 OTHER: dict[str, Any] = {
     "kind": "OtherJob",
+    "observed": ObservedJob(
+        kind="Job", namespace="team-a", name="llama", replicas=("pod-0",), container="trainer"
+    ),
     "pool.annotations": {"k8s.v1.cni.cncf.io/networks": "rdma"},
     "pool.rdma": Rdma(resource="rdma/hca"),
 }

@@ -22,7 +22,7 @@ from tests.unit.report.factory import START, repeats, run
 from tests.unit.store.filled import put
 
 RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"
-CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "dle")
+CASE = ("resnet50", "1x8", "pytorch", "v100-16gb", "fp32", "full", "", "dle")
 """Values of the labels, by their names."""
 
 

@@ -20,6 +20,7 @@ import urllib3
 from k8sbench.app import comparisons
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import NotFound, UsageError
+from k8sbench.model.facts import facts_of
 from k8sbench.model.group import Group, GroupList
 from k8sbench.model.kube import TOKEN_HEADER
 from k8sbench.model.phase import Phase
@@ -212,7 +213,7 @@ def test_logs_of_observed_jobs_are_served_only_where_that_is_allowed(
     job = ObservedJob(
         kind="Job", namespace="team-a", name="llama", replicas=("master-0",), container="node"
     )
-    store.save_plan("seg-1", plan("seg-1", backend="observed", observed=job))
+    store.save_facts("seg-1", facts_of(plan("seg-1", backend="observed", observed=job)))
     state.settings = msgspec.structs.replace(state.settings, observe_serve_logs=serves)
     with serving(state) as get:
         assert get("/api/v1/runs/seg-1/artifacts/logs/master-0.log").status == status

@@ -24,13 +24,29 @@ PRINTED: dict[str, Any] = KEPT["answers"]
 GROUPS: dict[str, dict[str, Any]] = PRINTED["groups"]
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write the store's files; commands read it."""
+def of_operator(name: str, text: str) -> str:
+    """Return a file of the store as an operator in namespace team-a wrote it."""
+    document = json.loads(text)
+    runs = document["runs"] if name.startswith("baselines/") else [document]
+    for run in runs if {"plan", "runs"} & document.keys() else ():
+        if run["plan"]["backend"] not in {"imported", "observed"}:
+            run["plan"] |= {"requested_by": "0b5f6c1e", "object_name": "night"}
+            if run is document:
+                run["location"] = {"server": "https://192.0.2.1", "namespace": "team-a"}
+    return json.dumps(document)
+
+
+@pytest.fixture(params=["submit", "operator"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the store's files; commands read it.
+
+    An operator wrote the same, but for the place of the runs: keys had no namespace.
+    """
     for name, text in KEPT["files"].items():
         path = tmp_path / "store" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        is_of_operator = request.param == "operator" and name.endswith(".json")
+        path.write_text(of_operator(name, text) if is_of_operator else text)
     monkeypatch.setenv("K8SBENCH_STORE", str(tmp_path / "store"))
     return tmp_path / "store"
 
@@ -59,7 +75,10 @@ def test_its_imported_and_observed_runs_have_facts_and_no_plan(store: Path) -> N
     for folder in sorted((store / "runs").iterdir()):
         plan = msgspec.convert(json.loads((folder / "run.json").read_text())["plan"], RunPlan)
         run = RunFolder(folder).run()
-        assert run.plan == plan
+        has_namespace = plan.is_asked_of_operator
+        assert run.plan == msgspec.structs.replace(
+            plan, namespace="team-a" if has_namespace else None
+        )
         assert (run.planned is None) == (plan.backend in {"imported", "observed"})
         RunFolder(folder).save(run)
         written = json.loads((folder / "run.json").read_text())
@@ -71,6 +90,8 @@ def test_its_imported_and_observed_runs_have_facts_and_no_plan(store: Path) -> N
 
 @pytest.mark.usefixtures("store")
 def test_each_group_id_that_it_printed_names_its_group(cli: Cli) -> None:
+    for group_id, group in GROUPS.items():
+        assert group["set"] in cli("explain", group_id).out
     valid = {name: one for name, one in GROUPS.items() if one["state"] == "valid"}
     for group_id in valid:
         cli("baseline", "save", group_id, group_id)

@@ -17,6 +17,7 @@ import pytest
 from k8sbench.app import connections, stores
 from k8sbench.cli.main import main
 from k8sbench.model.errors import InputError, StoreError, UsageError
+from k8sbench.model.facts import facts_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.run import Run, Wish
@@ -395,7 +396,7 @@ def test_logs_of_observed_jobs_have_a_time_of_their_own(filled: SqlStore) -> Non
     job = ObservedJob(
         kind="Job", namespace="team-a", name="llama", replicas=("pod-0",), container="node"
     )
-    filled.save_plan("seg-1", plan(backend="observed", observed=job))
+    filled.save_facts("seg-1", facts_of(plan(backend="observed", observed=job)))
     done, _ = stores.prune(filled, DAY, option="--observe-keep-logs-for", observed=True)
     assert list(done) == ["seg-1"]
     said = present(exchange.read_pruned(filled.folder("seg-1")))

@@ -9,7 +9,7 @@ import msgspec
 from k8sbench.model.group import Group
 from k8sbench.store import database, index
 
-LATEST = 19, "30dc18cc33dcd5ce"
+LATEST = 20, "60402675c050ef84"
 """Layout, and the digest of what an index of it holds."""
 
 
