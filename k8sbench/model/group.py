@@ -159,9 +159,9 @@ class GroupRow(NamedTuple):
     """Ids of the reasons against the group and its runs, sorted, with commas between."""
 
     former_id: str = ""
-    """Id by the release before; empty in rows that it made."""
+    """Id by the release before; empty if it is the same, and in rows that it made."""
     former_series: str = ""
-    """Digest by the release before."""
+    """Digest by the release before; empty if it is the same."""
 
     @property
     def line(self) -> Line:
@@ -298,8 +298,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             in_progress=self.in_progress,
             measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
             rejects=",".join(self.ids("reject")),
-            former_id=former.id,
-            former_series=former.series,
+            former_id="" if former == key else former.id,
+            former_series="" if former == key else former.series,
         )
 
     @property

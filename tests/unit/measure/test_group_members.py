@@ -78,6 +78,7 @@ def test_equal_names_in_two_namespaces_are_two_rows(placed: Callable[[Run, str],
     assert len(former) == 1, "the release before took them for one"
     if placed is of_operator:
         assert former == {(alone.key.id, alone.row.series)}
+    assert alone.row.former_id == "", "it kept its id"
     assert runs[0].case_key != runs[1].case_key
 
 
