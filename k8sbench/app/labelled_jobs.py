@@ -256,7 +256,8 @@ class LabelledJobs:
         if not run.phase.final:
             return False
         reasons = run.measurement.reasons if run.measurement else ()
-        if any(reason.id == rules.NOTHING_MEASURED.id for reason in reasons):
+        is_refused = any(reason.id == rules.NOTHING_MEASURED.id for reason in reasons)
+        if is_refused or run.facts.unstated:
             facts = run_artifacts.read_value(self._store, run.run_id, FACTS, JobFacts)
             self._settled[run.run_id] = {} if facts is None else facts.stated
         else:
@@ -431,7 +432,8 @@ class LabelledJobs:
             self._fetcher.add(run)
         store.claims.release(run_id)
         is_refused = found.run.known is seen.run.known and measurement is not None
-        self._settled[run_id] = observer.facts.stated if is_refused else None
+        is_open = is_refused or run.facts.unstated
+        self._settled[run_id] = observer.facts.stated if is_open else None
         self._reporter.ended(run)
         return run
 

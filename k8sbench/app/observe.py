@@ -261,6 +261,7 @@ class Observer(NamedTuple):
                 RunFolder(folder).write(run_artifacts.GAPS, msgspec.json.encode(gaps))
             RunFolder(folder).save(run)
             exchange.move_into_store(self.store, {run.run_id: folder})
+            self._note_unstated(run.facts)
             return self._with_gpu_metrics(cluster, run, pods)
 
     def unread(self, seen: Observation) -> list[LogGap]:
@@ -326,7 +327,7 @@ class Observer(NamedTuple):
             annotate = f"\n  Or annotate the job with {annotations}." if annotations else ""
             raise InputError(
                 error.message.removeprefix(f"{error.file}: "),
-                f"{error.action}{annotate}{self._as_before()}\n  Its logs are in {folder / LOGS}.",
+                f"{error.action}{annotate}\n  Its logs are in {folder / LOGS}.",
                 file=job,
             ) from error
         known = msgspec.structs.replace(
@@ -356,25 +357,28 @@ class Observer(NamedTuple):
         is_result = recorded.is_result(run, found)
         return msgspec.structs.replace(run, measurement=found if is_result else None)
 
-    def _as_before(self) -> str:
-        """Write what the latest run of the same case was measured with; empty without one."""
-        wanted = RunFilter(benchmark=self.facts.benchmark)
-        latest = max(
-            (
-                run
-                for run in self.store.runs(wanted)
-                if run.facts.job is not None and run.run_id != self.facts.run_id
-            ),
-            key=lambda run: run.started_at or run.created_at,
-            default=None,
-        )
-        if latest is None:
-            return ""
-        plan = latest.plan
-        return (
-            f"\n  {latest.run_id} had --batch-size {significant(plan.batch_size, 10)} --precision"
-            f" {plan.amp_dtype or plan.precision} --framework {plan.framework}."
-        )
+    def _note_unstated(self, facts: Facts) -> None:
+        """Note what nothing states, and what the latest run of the case had of it."""
+        unstated = [name.replace("_", "-") for name in facts.unstated]
+        if not unstated:
+            return
+        runs = self.store.runs(RunFilter(benchmark=facts.benchmark))
+        earlier = (run for run in runs if run.facts.job is not None and not run.facts.unstated)
+        latest = max(earlier, key=lambda run: run.started_at or run.created_at, default=None)
+        options = " and ".join(f"--{name}" for name in unstated)
+        annotations = " and ".join(observed_job.annotations_for(options))
+        text = f"Give it with {options}, or annotate the job with {annotations}."
+        if latest is not None:
+            had = latest.facts
+            values = {
+                "framework": had.framework,
+                "precision": had.amp_dtype or had.precision,
+                "batch-size": significant(had.batch_size or 0, 10),
+            }
+            given = " ".join(f"--{name} {values[name]}" for name in unstated)
+            text += f" {latest.run_id} had {given}."
+        what = " and ".join(name.replace("-", " ") for name in unstated)
+        self.reporter.note(f"note: nothing states the {what}. {text}")
 
     def _sources(self, log: MeasuredLog, known: Facts) -> dict[str, str]:
         """Return in words where the facts come from."""

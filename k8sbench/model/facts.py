@@ -103,6 +103,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Fact → who states it, in words; empty for a planned run, and in earlier documents."""
 
     @property
+    def unstated(self) -> tuple[str, ...]:
+        """Names of the facts that an option could state, and nothing states."""
+        names = ("framework", "precision", "batch_size")
+        return tuple(name for name in names if getattr(self, name) is None)
+
+    @property
     def warmup(self) -> int:
         """Iterations before the measured window."""
         return self.window.warmup

@@ -199,22 +199,25 @@ def test_a_job_that_is_created_again_under_its_name_is_another_run(
         namespace.kubectl("delete", "pytorchjob/llama", "--cascade=foreground", "--wait")
 
 
-def test_a_log_that_lacks_a_fact_is_kept_and_the_option_named(
+def test_a_log_that_cannot_be_measured_is_kept_and_a_fact_that_nothing_states_named(
     observer: Shell, namespace: Namespace, growing: Path
 ) -> None:
     create(namespace)
-    growing.write_text(TEXT)
+    growing.write_text(log_text(["Its format is of no program."]))
     finish(namespace)
     refused = observer.run("observe", "pytorchjob/llama", code=2)
-    assert "--precision" in refused.err
-    assert "k8sbench.io/precision" in refused.err
     (folder,) = re.findall(r"Its logs are in (\S+)\.$", refused.err, re.MULTILINE)
     assert (Path(folder) / "master-0.log").exists()
     namespace.kubectl("annotate", "pytorchjob/llama", "k8sbench.io/warmup=-1")
-    wrong = observer.run("observe", "pytorchjob/llama", "--precision=bf16", code=2)
+    wrong = observer.run("observe", "pytorchjob/llama", code=2)
     assert "annotation k8sbench.io/warmup" in wrong.err
     namespace.kubectl("annotate", "pytorchjob/llama", "k8sbench.io/warmup-")
-    check_row(observer.json("observe", "pytorchjob/llama", "--precision=bf16")["rows"][0], "2x4")
+    growing.write_text(TEXT)
+    printed = observer.run("observe", "pytorchjob/llama", "-o", "json")
+    (row,) = json.loads(printed.out)["rows"]
+    assert (row["precision"], row["runs_valid"]) == (None, 1)
+    assert "--precision" in printed.err
+    assert "k8sbench.io/precision" in printed.err
 
 
 BENCHMARK = """
@@ -268,13 +271,13 @@ def test_facts_have_their_sources_and_a_known_model_its_mfu(
         for shell in (observer, with_model)
     )
     assert first["measurement"]["warmup_iterations"] == 20
-    sources = first["facts"]["job"]["sources"]
+    sources = first["facts"]["stated_by"]
     assert sources["precision"] == "annotation k8sbench.io/precision"
     assert sources["warmup"] == "annotation k8sbench.io/warmup"
     assert sources["batch_size"] == sources["gpu_model"] == "the log"
     assert sources["replicas"] == sources["command"] == "the pod templates"
     assert (sources["nodes"], sources["case"]) == ("pod status", "the job's name")
-    sources = second["facts"]["job"]["sources"]
+    sources = second["facts"]["stated_by"]
     assert (sources["precision"], sources["set"]) == ("option --precision", "option --set")
     assert str(file) in sources["model"]
     shown = with_model.run("explain", second["run_id"]).out
