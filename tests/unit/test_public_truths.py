@@ -1,0 +1,124 @@
+"""The tables of right values are well formed, and their methods compute what they say."""
+
+import json
+import re
+
+import pytest
+
+from tests.corpus.public import truths
+from tests.corpus.public.truths import METHODS, REFUSE, SAMPLES, TOKENS, Rate, Truth
+
+ROWS = truths.truths()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_has_an_address_and_either_a_value_with_its_range_or_a_reason(row: Truth) -> None:
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", row.repository)
+    assert re.fullmatch(r"[0-9a-f]{40}", row.commit)
+    assert re.fullmatch(r"[0-9a-f]{64}", row.sha256)
+    assert row.path
+    assert row.program
+    assert row.statement.endswith(".")
+    assert (row.method in METHODS) == (row.right != REFUSE)
+    if row.right == REFUSE:
+        assert (row.within, row.method) == ("-", "-")
+    else:
+        assert 0 < float(row.within) <= 15
+        assert {rate.unit for rate in row.rates} <= {SAMPLES, TOKENS}
+        assert all(rate.value > 0 for rate in row.rates)
+
+
+def test_thirty_logs_of_eight_programs_have_names_of_their_own() -> None:
+    assert len({row.name for row in ROWS}) == len({row.sha256 for row in ROWS}) == len(ROWS) >= 30
+    assert len({row.program for row in ROWS}) >= 8
+
+
+def test_every_method_is_that_of_a_row() -> None:
+    assert {row.method for row in ROWS} - {"-"} == set(METHODS)
+
+
+LINES = {
+    "gluoncv_epochs": (
+        (
+            "[Epoch 0] speed: 10 samples/sec\n[Epoch 1] speed: 100 samples/sec\n"
+            "[Epoch 2] speed: 50 samples/sec\n"
+        ),
+        [(200 / 3, SAMPLES)],
+    ),
+    "gluoncv_detection": (
+        (
+            "Namespace(batch_size=8, log_interval=11)\n[Epoch 0][Batch 10], Speed: 9 samples/sec\n"
+            "[Epoch 0][Batch 21], Speed: 9 samples/sec\n"
+            "[Epoch 0] Training cost: 99\n[Epoch 1] Training cost: 27\n"
+        ),
+        [(8.0, SAMPLES)],
+    ),
+    "gluonnlp_stamps": (
+        (
+            "Namespace(batch_size=4)\n2020-01-01 00:00:00,000 - root - [Epoch 1 Batch 1/9] loss=1\n"
+            "2020-01-01 00:01:00,500 - root - [Epoch 2 Batch 1/9] loss=1\n"
+            "2020-01-01 00:01:04,500 - root - [Epoch 2 Batch 9/9] loss=1\n"
+        ),
+        [(8.0, SAMPLES)],
+    ),
+    "transformer_xl": (
+        " max_step : 60\n batch_size : 8\n tgt_len : 16\nTraining time: 2.00 minutes\n",
+        [(4.0, SAMPLES), (64.0, TOKENS)],
+    ),
+    "verl": (
+        (
+            "step:1 - timing_s/step:10 - perf/total_num_tokens:900 - perf/throughput:45\n"
+            "step:2 - timing_s/step:20 - perf/total_num_tokens:600 - perf/throughput:15\n"
+        ),
+        [(50.0, TOKENS)],
+    ),
+}
+"""Name of a method → made-up lines and the right rates."""
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_method_reads_a_total_or_stamps(name: str) -> None:
+    text, right = LINES[name]
+    found = METHODS[name](text)
+    assert [rate.unit for rate in found] == [unit for _, unit in right]
+    assert [rate.value for rate in found] == pytest.approx([value for value, _ in right])
+
+
+def test_a_figure_is_right_within_the_range_and_in_one_of_the_units() -> None:
+    row = ROWS[0]._replace(right="100 samples/s | 5000 tokens/s", within="2")
+    assert row.accepts(Rate(101.9, SAMPLES))
+    assert row.accepts(Rate(4901, TOKENS))
+    assert not row.accepts(Rate(102.1, SAMPLES))
+    assert not row.accepts(Rate(100, TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "right", "value", "kind"),
+    [
+        ("valid", "100 samples/s", 100.5, "right"),
+        ("valid", "100 samples/s", 200, "wrong and valid"),
+        ("valid", REFUSE, 100, "wrong and valid"),
+        ("rejected", "100 samples/s", 100.5, "rejected though right"),
+        ("rejected", "100 samples/s", 200, "rejected"),
+        ("rejected", REFUSE, 100, "rightly rejected"),
+    ],
+)
+def test_a_measurement_is_classed_by_verdict_and_figure(
+    verdict: str, right: str, value: float, kind: str
+) -> None:
+    row = ROWS[0]._replace(right=right, within="-" if right == REFUSE else "2")
+    figures = {"time_weighted": value, "unit": SAMPLES}
+    document = {
+        "verdict": verdict,
+        "throughput": figures if verdict == "valid" else None,
+        "unverified": figures,
+        "reasons": [{"id": "clock-mismatch", "severity": "reject"}],
+    }
+    assert truths.outcome(row, json.dumps([document]), "")[0] == kind
+
+
+def test_a_log_without_a_measurement_is_refused_with_the_first_line_of_its_error() -> None:
+    row = ROWS[0]._replace(right="100 samples/s")
+    assert truths.outcome(row, "[]\n", "error: no\nmore\n") == ("refused", "error: no")
+    nothing = row._replace(right=REFUSE)
+    assert truths.outcome(nothing, "[]\n", "error: no\n") == ("rightly refused", "error: no")
