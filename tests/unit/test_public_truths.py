@@ -6,12 +6,16 @@ import re
 import pytest
 
 from tests.corpus.public import truths
-from tests.corpus.public.truths import METHODS, REFUSE, SAMPLES, TOKENS, Rate, Truth
+from tests.corpus.public.methods import METHODS
+from tests.corpus.public.modded_nanogpt import scheduled_batches
+from tests.corpus.public.rates import SAMPLES, TOKENS, Rate
+from tests.corpus.public.truths import REFUSE, Truth
 
 ROWS = truths.truths()
+PLANS = truths.truths(truths.MODDED_NANOGPT)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ROWS + PLANS, ids=lambda row: row.path)
 def test_a_row_has_an_address_and_either_a_value_with_its_range_or_a_reason(row: Truth) -> None:
     assert re.fullmatch(r"[\w.-]+/[\w.-]+", row.repository)
     assert re.fullmatch(r"[0-9a-f]{40}", row.commit)
@@ -34,7 +38,12 @@ def test_thirty_logs_of_eight_programs_have_names_of_their_own() -> None:
 
 
 def test_every_method_is_that_of_a_row() -> None:
-    assert {row.method for row in ROWS} - {"-"} == set(METHODS)
+    assert {row.method for row in ROWS + PLANS} - {"-"} == set(METHODS)
+
+
+def test_each_plan_of_modded_nanogpt_has_a_row() -> None:
+    assert len({row.program for row in PLANS}) == len(PLANS) == 137
+    assert {row.method for row in PLANS} == {"modded_nanogpt"}
 
 
 LINES = {
@@ -72,6 +81,14 @@ LINES = {
         ),
         [(50.0, TOKENS)],
     ),
+    "modded_nanogpt": (
+        (
+            "    batch_size : int = 8*64 # in sequences\n    sequence_length : int = 100\n"
+            "step:20/30 train_time:9000ms step_avg:900.00ms\n"
+            "step:30/30 train_time:10000ms step_avg:500.00ms\n"
+        ),
+        [(8 * 64 * 100 * 20 / 10, TOKENS)],
+    ),
 }
 """Name of a method → made-up lines and the right rates."""
 
@@ -82,6 +99,29 @@ def test_a_method_reads_a_total_or_stamps(name: str) -> None:
     found = METHODS[name](text)
     assert [rate.unit for rate in found] == [unit for _, unit in right]
     assert [rate.value for rate in found] == pytest.approx([value for value, _ in right])
+
+
+EQUAL_STAGES = """
+    train_bs_schedule: tuple = (10, 2 * 10)
+    train_bs_extension: int = 30
+    num_scheduled_iterations: int = 5  # steps
+    num_extension_iterations: int = 2  # steps
+"""
+SHARES = """
+    num_scheduled_iterations: int = 6
+    num_extension_iterations: int = 1
+    TrainingStage(duration=1/3, batch_size=10, lr_mul=1.0),
+    TrainingStage(duration=2/3, batch_size=2 * 10, lr_mul=1.5),
+    TrainingStage(batch_size=30, lr_mul=1.0),
+"""
+
+
+def test_a_schedule_of_batches_is_read_from_the_quoted_source() -> None:
+    assert scheduled_batches(EQUAL_STAGES) == [(3, 10), (2, 20), (2, 30)]
+    assert scheduled_batches(SHARES) == [(2, 10), (4, 20), (1, 30)]
+    assert scheduled_batches("batch_size = 8") == []
+    last = "step:7/7 train_time:7000ms step_avg:1000.00ms\n"
+    assert METHODS["modded_nanogpt"](EQUAL_STAGES + last) == [Rate(130 / 7, TOKENS)]
 
 
 def test_a_figure_is_right_within_the_range_and_in_one_of_the_units() -> None:
