@@ -5,6 +5,7 @@ program would take. All rates are those of the whole job.
 """
 
 import datetime
+import itertools
 import json
 import re
 import statistics
@@ -230,6 +231,56 @@ def flair(text: str) -> list[Rate]:
     return [Rate(32 * sum(int(count) - 1 for (_, count), _ in pairs) / time, SAMPLES)]
 
 
+def fairseq_stamps(text: str) -> list[Rate]:
+    """Updates between the first and the last stamp of a training line × their mean batch."""
+    lines = re.findall(r"(\S+ \S+) \| INFO \| train_inner \| (.*)", text)
+    first, last = lines[0], lines[-1]
+    updates = number(r"num_updates=(\d+)", last[1]) - number(r"num_updates=(\d+)", first[1])
+    time = seconds_between(first[0], last[0])
+    return [
+        Rate(updates * statistics.mean(number(pattern, line) for _, line in lines) / time, unit)
+        for pattern, unit in ((r"bsz=([\d.]+)", SAMPLES), (r"wpb=([\d.]+)", TOKENS))
+    ]
+
+
+def joeynmt(text: str) -> list[Rate]:
+    """Steps × batch ÷ stamps, without the intervals that hold a validation, and with them."""
+    lines = re.findall(r"(\S+ \S+) - INFO .*Step: +(\d+),|([Vv]alidation result)", text)
+    alone = steps = 0.0
+    for before, after in itertools.pairwise(lines):
+        if before[0] and after[0]:
+            alone += seconds_between(before[0], after[0])
+            steps += int(after[1]) - int(before[1])
+    batch = number(r"cfg.training.batch_size +: (\d+)", text)
+    counted = [line for line in lines if line[0]]
+    time = seconds_between(counted[0][0], counted[-1][0])
+    every = int(counted[-1][1]) - int(counted[0][1])
+    return [Rate(batch * steps / alone, SAMPLES), Rate(batch * every / time, SAMPLES)]
+
+
+def sockeye(text: str) -> list[Rate]:
+    """Samples of all checkpoints after the first ÷ their ``Time-cost``."""
+    samples = numbers(r"Checkpoint \[\d+\].*Samples=(\d+)", text)
+    costs = numbers(r"Checkpoint \[\d+\].*Time-cost=([\d.]+)", text)
+    return [Rate((samples[-1] - samples[0]) / sum(costs[1:]), SAMPLES)]
+
+
+def ultralytics(text: str) -> list[Rate]:
+    """Images of all epochs ÷ the hours at the end; of each epoch ÷ its bar, without validation."""
+    images = number(r"train: Scanning \S* (\d+) images, .*: 100%", _plain(text))
+    bars = re.findall(r" \d+/\d+ +[\d.]+G .*: 100% \S+ (\d+)/\1 \S+ ([\d:]+)", _plain(text))
+    training = Rate(images * len(bars) / sum(duration(elapsed) for _, elapsed in bars), SAMPLES)
+    ended = re.search(r"(\d+) epochs completed in ([\d.]+) hours", text)
+    if ended is None:
+        return [training]
+    return [Rate(images * int(ended[1]) / (3600 * float(ended[2])), SAMPLES), training]
+
+
+def _plain(text: str) -> str:
+    """Remove colours and the codes that clear a line."""
+    return re.sub(r"\x1b\[[\d;]*[mK]", "", text)
+
+
 METHODS: dict[str, Method] = {
     method.__name__: method
     for method in (
@@ -253,6 +304,10 @@ METHODS: dict[str, Method] = {
         verl,
         verl_of_lengths,
         flair,
+        fairseq_stamps,
+        joeynmt,
+        sockeye,
+        ultralytics,
         modded_nanogpt,
     )
 }
