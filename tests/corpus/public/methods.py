@@ -243,6 +243,26 @@ def fairseq_stamps(text: str) -> list[Rate]:
     ]
 
 
+def litgpt(text: str) -> list[Rate]:
+    """Micro batches of all iterations ÷ ``Training time``, which covers optimizer steps, too."""
+    iterations = number(r"'max_iters': (\d+)", text)
+    return _litgpt(text, number(r"Training time: ([\d.]+)s", text) / iterations)
+
+
+def litgpt_printed(text: str) -> list[Rate]:
+    """Micro batch ÷ the mean time of the printed iterations but the first."""
+    return _litgpt(text, statistics.mean(numbers(r"iter time: ([\d.]+)ms", text)[1:]) / 1000)
+
+
+def _litgpt(text: str, seconds: float) -> list[Rate]:
+    """Return the rates of one GPU by the seconds of a micro batch."""
+    samples = number(r"'micro_batch_size': (\d+)", text) / seconds
+    return [
+        Rate(samples, SAMPLES),
+        Rate(samples * number(r"'block_size': (\d+)", text), TOKENS),
+    ]
+
+
 def joeynmt(text: str) -> list[Rate]:
     """Steps × batch ÷ stamps, without the intervals that hold a validation, and with them."""
     lines = re.findall(r"(\S+ \S+) - INFO .*Step: +(\d+),|([Vv]alidation result)", text)
@@ -306,6 +326,8 @@ METHODS: dict[str, Method] = {
         flair,
         fairseq_stamps,
         joeynmt,
+        litgpt,
+        litgpt_printed,
         sockeye,
         ultralytics,
         modded_nanogpt,
