@@ -263,6 +263,24 @@ def _litgpt(text: str, seconds: float) -> list[Rate]:
     ]
 
 
+def fairseq_of_2018(text: str) -> list[Rate]:
+    """Updates × mean batch ÷ the growth of ``train_wall``, and ÷ that of ``wall`` over all runs.
+
+    ``wall`` begins anew after a restart, ``train_wall`` does not and leaves out validations.
+    """
+    updates = numbers(r" num_updates (\d+)", text)
+    training = numbers(r" train_wall (\d+)", text)
+    walls = numbers(r" wall (\d+)", text)
+    everything = sum(
+        after - before if after > before else after for before, after in itertools.pairwise(walls)
+    )
+    return [
+        Rate((updates[-1] - updates[0]) * statistics.mean(numbers(pattern, text)) / time, unit)
+        for pattern, unit in ((r" bsz (\d+)", SAMPLES), (r" wpb (\d+)", TOKENS))
+        for time in (training[-1] - training[0], everything)
+    ]
+
+
 def joeynmt(text: str) -> list[Rate]:
     """Steps × batch ÷ stamps, without the intervals that hold a validation, and with them."""
     lines = re.findall(r"(\S+ \S+) - INFO .*Step: +(\d+),|([Vv]alidation result)", text)
@@ -325,6 +343,7 @@ METHODS: dict[str, Method] = {
         verl_of_lengths,
         flair,
         fairseq_stamps,
+        fairseq_of_2018,
         joeynmt,
         litgpt,
         litgpt_printed,
