@@ -323,6 +323,18 @@ def ultralytics(text: str) -> list[Rate]:
     return [Rate(images * int(ended[1]) / (3600 * float(ended[2])), SAMPLES), training]
 
 
+def yolox(text: str) -> list[Rate]:
+    """Iterations between the first and the last stamp of each epoch × batch of the last run."""
+    lines = re.findall(r"(\S+ \S+) \| INFO .*epoch: (\d+)/\d+, iter: (\d+)/", text)
+    iterations = time = 0.0
+    for _, epoch in itertools.groupby(lines, key=lambda line: line[1]):
+        first, *_, last = epoch
+        iterations += int(last[2]) - int(first[2])
+        time += seconds_between(first[0], last[0])
+    batch = numbers(r"args: Namespace\(batch_size=(\d+)", text)[-1]
+    return [Rate(iterations * batch / time, SAMPLES)]
+
+
 def _plain(text: str) -> str:
     """Remove colours and the codes that clear a line."""
     return re.sub(r"\x1b\[[\d;]*[mK]", "", text)
@@ -358,6 +370,7 @@ METHODS: dict[str, Method] = {
         litgpt_printed,
         sockeye,
         ultralytics,
+        yolox,
         modded_nanogpt,
     )
 }
