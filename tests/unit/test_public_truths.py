@@ -81,6 +81,47 @@ LINES = {
         ),
         [(50.0, TOKENS)],
     ),
+    "litgpt": (
+        (
+            "{'micro_batch_size': 4, 'max_iters': 100}\nwith {'block_size': 10}\n"
+            "iter 0 step 0: loss 9.1, iter time: 100.00ms\nTraining time: 50.00s\n"
+        ),
+        [(8.0, SAMPLES), (80.0, TOKENS)],
+    ),
+    "fairseq_stamps": (
+        (
+            "2023-06-28 18:00:00 | INFO | train_inner | wpb=500, bsz=2, num_updates=100, wall=1\n"
+            "2023-06-28 18:01:00 | INFO | train_inner | wpb=700, bsz=4, num_updates=120, wall=9\n"
+        ),
+        [(1.0, SAMPLES), (200.0, TOKENS)],
+    ),
+    "fairseq_of_2018": (
+        (
+            "| wpb 10 | bsz 2 | num_updates 100 | wall 50 | train_wall 40\n"
+            "| wpb 10 | bsz 2 | num_updates 200 | wall 50 | train_wall 65\n"
+            "| wpb 10 | bsz 2 | num_updates 300 | wall 80 | train_wall 90\n"
+        ),
+        [(8.0, SAMPLES), (400 / 80, SAMPLES), (40.0, TOKENS), (2000 / 80, TOKENS)],
+    ),
+    "joeynmt": (
+        (
+            "2021-10-20 14:00:00,000 - INFO - cfg.training.batch_size            : 16\n"
+            "2021-10-20 14:00:10,000 - INFO - Epoch   1, Step:      100, Tokens per Sec:  9\n"
+            "2021-10-20 14:00:20,000 - INFO - Epoch   1, Step:      200, Tokens per Sec:  9\n"
+            "2021-10-20 14:00:50,000 - INFO - Validation result (greedy)\n"
+            "2021-10-20 14:01:00,000 - INFO - Epoch   1, Step:      300, Tokens per Sec:  9\n"
+        ),
+        [(160.0, SAMPLES), (64.0, SAMPLES)],
+    ),
+    "ultralytics": (
+        (
+            "train: Scanning /data/labels... 360 images, 0 corrupt: 100% ━━ 360/360 1.0s\n"
+            "       1/2      8.3G     0.9        52        640: 100% ━━━━ 45/45 1.5s/it 1:30\n"
+            "       2/2      8.3G     0.8        45        640: 100% ━━━━ 45/45 1.5s/it 1:30\n"
+            "2 epochs completed in 0.100 hours.\n"
+        ),
+        [(2.0, SAMPLES), (4.0, SAMPLES)],
+    ),
     "modded_nanogpt": (
         (
             "    batch_size : int = 8*64 # in sequences\n    sequence_length : int = 100\n"
