@@ -146,12 +146,18 @@ class _Head:
     def __init__(self, family: Family) -> None:
         self.family = family
         self.reader = family.reader()
+        self.texts = (*_SHARED, *self.reader.head_needles)
+        """Texts of the lines that it can read."""
         self._items: list[Item] = []
         self._found: list[Item] = []
         self._yields = False
         """True once the log shows a program whose lines go first."""
         self._unread = False
         """True if a line may be a record, and cannot be read."""
+
+    def concerns(self, text: str) -> bool:
+        """True if a line holds a text that this family reads; most are those of other families."""
+        return any(map(text.__contains__, self.texts))
 
     def read(self, line: CleanLine) -> bool:
         """Read a line; True if that line decides for this family."""
@@ -196,7 +202,7 @@ def _decided(
         split = pieces(text, number)
         for index, line in enumerate(split):
             for head in heads:
-                if head.read(line):
+                if head.concerns(line.text) and head.read(line):
                     items = list(head.items())
                     for later in split[index + 1 :]:
                         items += _read(head.reader, later)
@@ -206,7 +212,7 @@ def _decided(
 
 def _texts(heads: Collection[_Head]) -> frozenset[str]:
     """Texts of the lines that any of the heads can read."""
-    return frozenset(_SHARED).union(*(head.reader.head_needles for head in heads))
+    return frozenset().union(*(head.texts for head in heads))
 
 
 def _decides(item: Item) -> bool:
