@@ -13,8 +13,10 @@ from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.lines import pieces
 from k8sbench.reader.reading import FamilyLog
 from tests.reader.family_logs import ALL, JSON_LINES
+from tests.reader.measuring.support import lines_of
 from tests.reader.own_events import START, STEP, line
 from tests.reader.support import ended
+from tests.reader.test_torn_lines import LOGS
 
 REAL = [*ALL.values(), *JSON_LINES.values(), line(START), line(STEP)]
 mutated = st.builds(
@@ -54,6 +56,17 @@ def test_numbers_longer_than_any_computer_counts_give_no_unsound_record(
     for match in re.finditer(r"\d+", whole):
         swollen = whole[: match.start()] + "9" * digits + whole[match.end() :]
         for found in FamilyLog([swollen], [FAMILIES[family]]):
+            sound(found)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_with_such_a_number_in_a_line_is_read(name: str) -> None:
+    family, text = LOGS[name]
+    log = lines_of(name)
+    number = next(number for number, whole in enumerate(log) if text in whole) + 1
+    for match in re.finditer(r"\d+", log[number]):
+        swollen = log[number][: match.start()] + "9" * 5000 + log[number][match.end() :]
+        for found in FamilyLog(ended([*log[:number], swollen]), [FAMILIES[family]]):
             sound(found)
 
 

@@ -27,7 +27,7 @@ from k8sbench.reader.lines import CleanLine
 # One public log, of milliseconds: printed time ÷ time by the stamps is 0.98.
 _SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
 _RECORD = padded(
-    r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) )?\S*:?\d* ?"
+    r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:\S{1,64} )?)?"
     r"\bstep:(?P<iteration>\d+)[KMB]? smpl:\S+ ep:\S+ epch:\S+ "
     r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d{3}) "
     r"data_s:(?P<data_seconds>\d+\.\d{3})"
