@@ -29,6 +29,9 @@ LOGS = {
     "detectron2.log": ("detectron2", " iter: "),
     "lerobot.log": ("lerobot", "updt_s"),
     "hugectr.log": ("hugectr", "Time("),
+    "fairseq.log": ("fairseq", "train_inner"),
+    "fairseq_json.log": ("fairseq", "train_inner"),
+    "fairseq_2019.log": ("fairseq", "wpb="),
 }
 """Log → its family, and a text of its training lines."""
 

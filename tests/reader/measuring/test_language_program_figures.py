@@ -360,6 +360,43 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "framework": "hugectr",
         },
     ),
+    # 30,000 words in 0.25 s, of 100 updates 31,500, and 25 s for a validation and a checkpoint.
+    "fairseq.log": (
+        "fairseq",
+        {},
+        {
+            "time_weighted": (1800 * 30000 + 100 * 31500) / (1900 * 0.25 + 25),
+            "iterations": 1900,
+            "gpus": 8,
+            "amp_dtype": "fp16",
+            "gpu_model": "NVIDIA A100-SXM4-80GB",
+            "parameters": 60526592,
+            "unit": "tokens/s",
+        },
+    ),
+    "fairseq_json.log": (
+        "fairseq",
+        {},
+        {"time_weighted": (1800 * 30000 + 100 * 31500) / 500, "gpus": 8, "iterations": 1900},
+    ),
+    # Means of the epoch so far, of 460 updates: 25,000 words in 0.25 s, of 50 updates 0.5 s, and
+    # 26,000 words in the last 209. The validations between the epochs are in no line.
+    "fairseq_2019.log": (
+        "fairseq",
+        {},
+        {
+            "time_weighted": (660 * 25000 + 209 * 26000) / (819 * 0.25 + 50 * 0.5),
+            "iterations": 869,
+            "gpus": 8,
+            "precision": "fp32",
+            "parameters": 209911808,
+        },
+    ),
+    "fairseq_2019_json.log": (
+        "fairseq",
+        {},
+        {"time_weighted": (660 * 25000 + 209 * 26000) / 229.75, "iterations": 869},
+    ),
 }
 WARNED = {
     "megatron_2021.log": ["unsteady"],
