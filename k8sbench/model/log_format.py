@@ -159,6 +159,7 @@ FAMILY_NAMES = (
     "detectron2",
     "lerobot",
     "hugectr",
+    "open-clip",
     "fairseq",
 )
 """Names of the built-in log formats.

@@ -302,8 +302,9 @@ SAMPLED_STEPS = warn(
     "Printed steps do not represent all steps. The log prints single steps, its mean "
     "over an epoch differs by more than 5 %, and that epoch began in the warm-up. Or its "
     "lines average the last N steps, and over 5 % are in none that can be added up "
-    "(mmengine).",
-    "Give `--warmup 0` for printed single steps; with mmengine log every `window_size` steps.",
+    "(mmengine, open_clip).",
+    "Give `--warmup 0` for printed single steps; else let the program print a line for every N"
+    " steps.",
 )
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",

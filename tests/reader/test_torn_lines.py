@@ -29,6 +29,8 @@ LOGS = {
     "detectron2.log": ("detectron2", " iter: "),
     "lerobot.log": ("lerobot", "updt_s"),
     "hugectr.log": ("hugectr", "Time("),
+    "open_clip_2022.log": ("open-clip", "Train Epoch"),
+    "open_clip_2023.log": ("open-clip", "Train Epoch"),
     "fairseq.log": ("fairseq", "train_inner"),
     "fairseq_json.log": ("fairseq", "train_inner"),
     "fairseq_2019.log": ("fairseq", "wpb="),

@@ -360,6 +360,44 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "framework": "hugectr",
         },
     ),
+    # 512 samples of 4 GPUs in 0.4 s, of 100 steps in 0.8 s, and 4 s for the first of each epoch.
+    # The rates of the one step before a line are two thirds of that. An evaluation and a checkpoint
+    # of 45 s lie between the epochs.
+    "open_clip_2022.log": (
+        "open-clip",
+        {},
+        {
+            "time_weighted": 1999 * 512 / (1898 * 0.4 + 100 * 0.8 + 4),
+            "timestamps": 1999 * 512 / (888 - 0.4 + 5),
+            "iterations": 1999,
+            "gpus": 4,
+            "batch_size_per_gpu": 128,
+            "accuracy.final": 0.2,
+        },
+    ),
+    # The same with twice the GPUs and half the batch, two batches a step.
+    "open_clip_2023.log": (
+        "open-clip",
+        {},
+        {
+            "time_weighted": 1999 * 1024 / (1898 * 0.4 + 100 * 0.8 + 4),
+            "iterations": 1999,
+            "gpus": 8,
+            "batch_size_per_gpu": 128,
+            "amp_dtype": "fp16",
+        },
+    ),
+    # A line has the mean of its last ten steps, the stamps have the time of all.
+    "open_clip_2026.log": (
+        "open-clip",
+        {},
+        {
+            "time_weighted": 1999 * 512 / 843,
+            "iterations": 1999,
+            "gpus": 4,
+            "amp_dtype": "bf16",
+        },
+    ),
     # 30,000 words in 0.25 s, of 100 updates 31,500, and 25 s for a validation and a checkpoint.
     "fairseq.log": (
         "fairseq",
@@ -399,6 +437,9 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
 }
 WARNED = {
+    "open_clip_2022.log": ["unsteady"],
+    "open_clip_2023.log": ["unsteady"],
+    "open_clip_2026.log": ["sampled-steps", "unsteady"],
     "megatron_2021.log": ["unsteady"],
     "nemo_1.log": ["repeated-lines", "unsteady"],
     "modded_nanogpt.log": ["ends-early"],
