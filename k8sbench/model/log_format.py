@@ -159,6 +159,7 @@ FAMILY_NAMES = (
     "detectron2",
     "lerobot",
     "hugectr",
+    "litgpt",
     "open-clip",
     "fairseq",
 )

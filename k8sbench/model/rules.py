@@ -46,7 +46,8 @@ CLOCK_MISMATCH = reject(
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set once during the window, by a second or to daylight saving time, is "
-    "a warning where the printed times prove the figure.",
+    "a warning where the printed times prove the figure. Or a program takes its times before "
+    "the GPU has ended, or its lines claim more time than it says that all steps took (LitGPT).",
     "Correct --gpus, --batch-size, or `per`, `averaged` or the unit of a declared format; else "
     "measure another run.",
 )
@@ -302,9 +303,9 @@ SAMPLED_STEPS = warn(
     "Printed steps do not represent all steps. The log prints single steps, its mean "
     "over an epoch differs by more than 5 %, and that epoch began in the warm-up. Or its "
     "lines average the last N steps, and over 5 % are in none that can be added up "
-    "(mmengine, open_clip).",
+    "(mmengine, open_clip). Or its lines leave micro steps out (LitGPT).",
     "Give `--warmup 0` for printed single steps; else let the program print a line for every N"
-    " steps.",
+    " steps, or for every micro step.",
 )
 SOCKETS_BETWEEN_NODES = warn(
     "sockets-between-nodes",

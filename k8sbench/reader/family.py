@@ -72,6 +72,10 @@ def received_at(text: str) -> float | None:
 
 BATCH_DOUBT = "batch_doubt"
 """Fact: why the stated samples of a step are not those of each step, as a sentence."""
+STEPS_DOUBT = "steps_doubt"
+"""Fact: which steps the lines leave out, and what that does to the figure, as a sentence."""
+TIME_DOUBT = "time_doubt"
+"""Fact: why the printed times are not those of the steps, as a sentence."""
 UNENDED = "unended"
 """Fact: the run has begun, and its program prints the rate in the last line of the log alone."""
 BEGUN_AT = "begun_at"

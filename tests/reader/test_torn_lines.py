@@ -29,6 +29,8 @@ LOGS = {
     "detectron2.log": ("detectron2", " iter: "),
     "lerobot.log": ("lerobot", "updt_s"),
     "hugectr.log": ("hugectr", "Time("),
+    "litgpt_2023.log": ("litgpt", "iter time"),
+    "litgpt_pretrain.log": ("litgpt", "iter time"),
     "open_clip_2022.log": ("open-clip", "Train Epoch"),
     "open_clip_2023.log": ("open-clip", "Train Epoch"),
     "fairseq.log": ("fairseq", "train_inner"),

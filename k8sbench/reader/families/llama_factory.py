@@ -31,7 +31,7 @@ _RECORD = JsonFields(
 )
 
 
-def _clock_seconds(text: str | None) -> float | None:
+def clock_seconds(text: str | None) -> float | None:
     """Read ``0:01:23``, ``1:23`` or ``1 day, 0:01:23`` as seconds; None for no such time."""
     match = re.fullmatch(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)", text or "")
     if match is None:
@@ -44,7 +44,7 @@ def _convert(texts: dict[str, Any]) -> None:
     rate = number_in(texts["mean_rate"])
     tokens = number_in(texts["all_samples"])
     # To a hundredth of a token per second, where the clock has whole seconds.
-    texts["elapsed"] = tokens / rate if rate and tokens else _clock_seconds(texts["elapsed"])
+    texts["elapsed"] = tokens / rate if rate and tokens else clock_seconds(texts["elapsed"])
 
 
 class _FactoryReader(TotalsReader):

@@ -17,6 +17,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.sample import LogGap, Mark, Place
 from k8sbench.reader.families import FAMILIES
+from k8sbench.reader.family import STEPS_DOUBT, TIME_DOUBT
 from k8sbench.reader.measuring import agreement, evidence, log_clock, log_statements, log_units
 from k8sbench.reader.measuring.evaluations import SAME_VALUE
 from k8sbench.reader.measuring.evidence import Occurrences
@@ -35,6 +36,10 @@ Programs that stop after N iterations may print one less.
 _IN_SEQUENCES = (
     " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
     " `sequence_length`."
+)
+OTHER_TIME = (
+    "Measure a log that prints each step, of a version of the program that waits for the GPU; if "
+    "the times are right, give --accept clock-mismatch."
 )
 SLOW_LOADER = 0.1
 UNSTEADY = 0.05
@@ -75,6 +80,10 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _iterations(case, case.rank)
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
+    if (doubt := case.log.facts.first(TIME_DOUBT)) is not None:
+        places = case.log.facts.places(TIME_DOUBT)
+        yield rules.CLOCK_MISMATCH.finding(doubt, places, action=OTHER_TIME)
+    if case.rank is not None:
         yield from _steadiness(case, case.rank)
     yield from _run_summary(case)
     for name, (unreadable, place, count) in case.log.unread.items():
@@ -266,6 +275,8 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         yield rules.SAMPLED_STEPS.finding(
             text, [rank.tally.first.place] if rank.tally.first else ()
         )
+    if (doubt := case.log.facts.first(STEPS_DOUBT)) is not None:
+        yield rules.SAMPLED_STEPS.finding(doubt, case.log.facts.places(STEPS_DOUBT))
 
 
 def _small_share(rank: RankRecords, missing: Occurrences) -> float | None:

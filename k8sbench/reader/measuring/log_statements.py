@@ -22,7 +22,14 @@ from k8sbench.model.measurement import (
 from k8sbench.model.missing import Missing
 from k8sbench.model.plan import per_step
 from k8sbench.model.sample import Place
-from k8sbench.reader.family import BATCH_DOUBT, BEGUN_AT, UNENDED, stamp_seconds
+from k8sbench.reader.family import (
+    BATCH_DOUBT,
+    BEGUN_AT,
+    STEPS_DOUBT,
+    TIME_DOUBT,
+    UNENDED,
+    stamp_seconds,
+)
 from k8sbench.reader.measuring import log_units, warmup
 from k8sbench.reader.measuring.estimates import Estimates
 from k8sbench.reader.measuring.evaluations import Evaluated, reaching
@@ -58,6 +65,8 @@ _NOT_ENVIRONMENT = frozenset(
         "mode",
         BATCH_DOUBT,
         BEGUN_AT,
+        STEPS_DOUBT,
+        TIME_DOUBT,
         UNENDED,
     }
 )

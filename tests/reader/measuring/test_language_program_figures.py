@@ -360,6 +360,45 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "framework": "hugectr",
         },
     ),
+    # 2 GPUs, four micro steps of 4 samples each: three of 100 ms, one of 200 ms. Between iterations
+    # 80 and 81 lies an evaluation of 8 s.
+    "litgpt_lora.log": (
+        "litgpt",
+        {},
+        {
+            "time_weighted": 4 * 8 / 0.5,
+            "median": 64.0,
+            "iterations": 100,
+            "gpus": 2,
+            "batch_size_per_gpu": 4,
+            "amp_dtype": "bf16",
+            "unit": "samples/s",
+        },
+    ),
+    # Every tenth of 800 micro steps: 260 ms for one in eight, 100 ms for the others.
+    "litgpt_2023.log": (
+        "litgpt",
+        {},
+        {
+            "printed_steps": 8 * 4 / (0.26 + 7 * 0.1),
+            "estimator": "printed_steps",
+            "gpus": 1,
+            "batch_size_per_gpu": 4,
+        },
+    ),
+    # 8 x 16 sequences of 512 tokens in 120 ms, once in 240 ms.
+    "litgpt_pretrain.log": (
+        "litgpt",
+        {},
+        {
+            "time_weighted": 100 * 128 / (99 * 0.12 + 0.24),
+            "tokens_per_second": 512 * 100 * 128 / 12.12,
+            "gpus": 8,
+            "batch_size_per_gpu": 16,
+            "parameters": 14067712,
+            "planned_iterations": 2000,
+        },
+    ),
     # 512 samples of 4 GPUs in 0.4 s, of 100 steps in 0.8 s, and 4 s for the first of each epoch.
     # The rates of the one step before a line are two thirds of that. An evaluation and a checkpoint
     # of 45 s lie between the epochs.
@@ -437,6 +476,8 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
 }
 WARNED = {
+    "litgpt_2023.log": ["sampled-steps"],
+    "litgpt_pretrain.log": ["ends-early"],
     "open_clip_2022.log": ["unsteady"],
     "open_clip_2023.log": ["unsteady"],
     "open_clip_2026.log": ["sampled-steps", "unsteady"],
