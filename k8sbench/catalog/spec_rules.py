@@ -131,8 +131,7 @@ FACT_GROUPS = (
 def _format_problems(log: LogFormat) -> Iterator[Problem]:
     if not (log.record or log.fields or log.summary):
         yield (), "needs record (or fields), summary or both"
-    if log.record and log.fields:
-        yield ("fields",), "stands beside record; one of them reads the training lines"
+    yield from _place_problems(log)
     if (log.averaged == "last") != (log.last is not None):
         yield ("last",), "goes with averaged: last, which needs it"
     has_rate = "rate" in log.fields or "<rate>" in f"{log.record}{log.summary}"
@@ -147,11 +146,32 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
             yield from ((path, fault) for fault in (*faults, *missing))
 
 
+def _place_problems(log: LogFormat) -> Iterator[Problem]:
+    """Yield fields that name no group of ``record``, or no path."""
+    if log.record is None:
+        for name, path in log.fields.items():
+            if isinstance(path, int):
+                yield ("fields", name), f"is {path}, not a path; record has numbered groups"
+        return
+    if not log.fields:
+        return
+    try:
+        groups = notation.count_groups(log.record)
+    except InputError as error:
+        yield ("record",), f"is not a regular expression: {error}"
+        return
+    if "(?P<" in log.record:
+        yield ("fields",), "stands beside named groups of record; name each value in one place"
+    for name, number in log.fields.items():
+        if number not in range(1, groups + 1):
+            yield ("fields", name), f"is {number!r}; record has the groups 1 to {groups}"
+
+
 def _patterns_with_groups(
     log: LogFormat,
-) -> Iterator[tuple[tuple[str | int, ...], str | dict[str, str] | None, Collection[str]]]:
+) -> Iterator[tuple[tuple[str | int, ...], str | Collection[str] | None, Collection[str]]]:
     """Yield each expression's path, itself, and the groups that it may name."""
-    yield ("record",), log.record, RECORD_GROUPS
+    yield ("record",), None if log.fields else log.record, RECORD_GROUPS
     yield ("fields",), log.fields or None, RECORD_GROUPS
     yield ("summary",), log.summary, SUMMARY_GROUPS
     yield ("evaluation",), log.evaluation, ("metric", "value")
@@ -170,7 +190,7 @@ def _missing_groups(
         allowed == RECORD_GROUPS
         and "stamp" in groups
         and log.stamp_format is None
-        and not log.fields
+        and (log.record or not log.fields)
     ):
         yield "has a group named stamp; give its stamp_format"
     times = ("rate", "step_seconds", *(("elapsed",) if allowed == RECORD_GROUPS else ()))
@@ -199,7 +219,7 @@ def _conflicting_groups(log: LogFormat, groups: Collection[str]) -> Iterator[str
 
 
 def _named_groups(
-    pattern: str | dict[str, str], allowed: Collection[str]
+    pattern: str | Collection[str], allowed: Collection[str]
 ) -> tuple[set[str] | None, list[str]]:
     """Return an expression's named groups (None if invalid) and the problems."""
     try:

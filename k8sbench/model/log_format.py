@@ -18,13 +18,13 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     (samples/s), ``step_seconds``, ``elapsed`` (time since the program began); it may name
     ``total``, ``epoch``, ``loss``, ``data_seconds``, ``stamp``, ``step_samples`` (of a step of the
     whole job) or ``all_samples`` (of the job so far), ``added_seconds`` (a second time of the step,
-    added to ``step_seconds``), ``steps`` (steps that the printed time is of). ``fields`` does the
-    same by keys. ``summary`` matches a line that states the whole
-    run's rate alone, as ``rate`` or ``step_seconds``, and may name ``loss``. ``evaluation`` may
-    name ``value`` and ``metric``. Each of ``facts`` matches a line in which the program states its
-    own run, and names one or more of ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``,
-    ``global_batch``, ``tokens_per_step``, ``sequence_length``, ``precision``, ``gpu_model``. Other
-    names are errors.
+    added to ``step_seconds``), ``steps`` (steps that the printed time is of). ``fields`` names the
+    groups of ``record`` by their numbers, or without ``record`` the keys of a JSON object.
+    ``summary`` matches a line that states the whole run's rate alone, as ``rate`` or
+    ``step_seconds``, and may name ``loss``. ``evaluation`` may name ``value`` and ``metric``. Each
+    of ``facts`` matches a line in which the program states its own run, and names one or more of
+    ``gpus``, ``gpus_per_node``, ``replicas``, ``batch_size``, ``global_batch``,
+    ``tokens_per_step``, ``sequence_length``, ``precision``, ``gpu_model``. Other names are errors.
 
     Expressions have the syntax of RE2 (https://github.com/google/re2/wiki/Syntax): that of Python
     without looking ahead or behind, without back references and without the flag ``x``. ``$``
@@ -34,7 +34,7 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: Name
     """Name of the format in results."""
     confirmed: bool = True
-    """False in a draft that ``measure LOG --declare`` wrote: no figure counts until it is true."""
+    """False in a template of ``measure LOG --declare``: no figure counts until it is true."""
     framework: Name | None = None
     """Framework in rows, such as ``tensorflow``; None: the variant's."""
     unit: Text
@@ -51,10 +51,11 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Scope of ``rate``: the whole job, or one GPU."""
     record: Text | None = None
     """Pattern of one training line."""
-    fields: dict[str, Text] = {}
-    """Paths in a JSON object, in place of ``record``: group → path.
+    fields: dict[str, Text | PositiveInt] = {}
+    """Names of the values, in place of named groups: name → place.
 
-    Examples: ``data.rate``, ``step.1``.
+    Without ``record`` a place is a path in a JSON object: ``data.rate``, ``step.1``. With it, the
+    number of a group of ``record``.
     """
     summary: Text | None = None
     """Pattern of the line that states the whole run's rate."""

@@ -159,3 +159,9 @@ def compile_expression(text: str) -> Pattern:
     if _NO_MINIMUM.search(text):
         raise InputError("{,n} has no minimum; write {0,n}")
     return cast("Pattern", expression)
+
+
+def count_groups(text: str) -> int:
+    """Return how many groups an expression has; raises as :func:`compile_expression`."""
+    expression: Any = compile_expression(text)
+    return int(expression.groups)

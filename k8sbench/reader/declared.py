@@ -135,7 +135,47 @@ def _compiled(expression: str | None) -> Pattern | None:
 
 def training_line(declared: LogFormat) -> Pattern | None:
     """Return the pattern of a training line; None without one."""
-    return JsonFields(declared.fields) if declared.fields else _compiled(declared.record)
+    if declared.record is not None and declared.fields:
+        return NumberedGroups(compile_expression(declared.record), declared.fields)
+    return JsonFields(paths_of(declared)) if declared.fields else _compiled(declared.record)
+
+
+def paths_of(declared: LogFormat) -> dict[str, str]:
+    """Return the paths of a format of JSON objects, by field."""
+    return {} if declared.record else {name: str(path) for name, path in declared.fields.items()}
+
+
+class _NumberedMatch:
+    """A match whose groups are named by their numbers."""
+
+    def __init__(self, match: Any, numbers: Mapping[str, int]) -> None:
+        self._match, self._numbers = match, numbers
+        self.span = match.span
+
+    def __getitem__(self, group: int, /) -> Any:
+        """Return the text of a group; 0: of the match."""
+        return self._match[group]
+
+    def groupdict(self) -> dict[str, Any]:
+        """Return the text of each named group, None where it takes no part."""
+        return {name: self._match[number] for name, number in self._numbers.items()}
+
+
+class NumberedGroups:
+    """An expression whose groups have their names from ``fields``, by number."""
+
+    def __init__(self, pattern: Pattern, fields: Mapping[str, str | int]) -> None:
+        self._pattern = pattern
+        self.groupindex = {name: int(number) for name, number in fields.items()}
+
+    def search(self, text: str, /) -> _NumberedMatch | None:
+        """Return the first match."""
+        return next(self.finditer(text), None)
+
+    def finditer(self, text: str, /) -> Iterator[_NumberedMatch]:
+        """Return all matches."""
+        for match in self._pattern.finditer(text):
+            yield _NumberedMatch(match, self.groupindex)
 
 
 def _wraps(stamp_format: str) -> float | None:
@@ -306,12 +346,10 @@ def matches(
 
 def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:
     """Give the expressions of a declared format, with their keys."""
-    if declared.fields:
+    if (line := training_line(declared)) is not None:
         paths = ", ".join(f"{name}: {path}" for name, path in declared.fields.items())
-        yield "fields", paths, JsonFields(declared.fields)
-    named = {
-        key: getattr(declared, key) for key in ("record", "summary", "evaluation", "checkpoint")
-    }
+        yield "record" if declared.record else "fields", declared.record or paths, line
+    named = {key: getattr(declared, key) for key in ("summary", "evaluation", "checkpoint")}
     named |= {f"facts[{index}]": text for index, text in enumerate(declared.facts)}
     for key, text in named.items():
         if text is not None:
@@ -421,7 +459,7 @@ class Numbers:
         self.unit = declared.read_unit
         self.groupindex = pattern.groupindex
         is_json = isinstance(pattern, JsonFields)
-        self.paths: Mapping[str, str] = declared.fields if is_json else {}
+        self.paths: Mapping[str, str] = paths_of(declared) if is_json else {}
 
     def search(self, text: str, /) -> Converted | None:
         """Return the first match."""
