@@ -20,7 +20,7 @@ import math
 import pathlib
 import re
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -28,6 +28,7 @@ import yaml
 
 from k8sbench.catalog import yaml_text
 from k8sbench.model.errors import InputError, did_you_mean
+from k8sbench.model.plain_text import counted
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
@@ -44,6 +45,8 @@ HOW_TO_WRITE = "Indent with blanks; text that holds ': ' or begins with a mark n
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 """Longer numbers are text: JSON has no room for them."""
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_QUESTION = re.compile(r"\s*(?:- )?([\w-]+):\s+\?\s*(?:#.*)?$")
+"""``per: ?`` of a template of ``measure LOG --declare``."""
 _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -132,6 +135,8 @@ class _Document:
                     self._lines[()] = _line(event)
                     self.value = self._node(event, ())
         except yaml.YAMLError as error:
+            if questions := _open_questions(text):
+                raise self._unanswered(questions) from None
             line, problem = yaml_text.describe_syntax_error(error)
             raise self.error(f"is not YAML: {problem}.", HOW_TO_WRITE, line) from None
 
@@ -144,6 +149,13 @@ class _Document:
     def error(self, message: str, action: str = "", line: int | None = None) -> InputError:
         """Return an error of this file; without a line, of the document."""
         return InputError(message, action, file=self._file, line=line or self._lines[()])
+
+    def _unanswered(self, questions: Sequence[tuple[int, str]]) -> InputError:
+        """Return the error of a template with open questions."""
+        named = ", ".join(f"{key} (line {line})" for line, key in questions)
+        text = f"has {counted(len(questions), 'open question')}: {named}."
+        action = "Put an answer in place of each ?, and set confirmed: true."
+        return self.error(text, action, questions[0][0])
 
     def _node(self, event: Any, path: Path) -> Any:
         line = _line(event)
@@ -191,6 +203,12 @@ class _Document:
         if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
         return _CONSTANTS.get(text, text)
+
+
+def _open_questions(text: str) -> list[tuple[int, str]]:
+    """Return the lines and keys whose value is a bare ``?``: in YAML a value is never that."""
+    lines = enumerate(text.splitlines(), 1)
+    return [(number, match[1]) for number, line in lines if (match := _QUESTION.match(line))]
 
 
 def _line(event: Any) -> int:

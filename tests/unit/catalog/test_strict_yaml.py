@@ -105,6 +105,13 @@ def test_scalars_mean_what_they_look_like(line: str, field: str, value: object) 
         ("name: x\x00\n", 1, "is not YAML"),
         ("name: x\n\tflag: true\n", 2, "is not YAML"),
         ("name: x\n  flag: true\n", 2, "is not YAML"),
+        # Questions of a template.
+        ("name: x\ncode: ?\n", 2, "has 1 open question: code (line 2)."),
+        (
+            "name: x\n# flag: ?\nby:\n  size: ?  # 1 to 9\neither: ?\n",
+            4,
+            "has 2 open questions: size (line 4), either (line 5).",
+        ),
     ],
 )
 def test_what_is_wrong_is_reported_with_its_line(text: str, line: int, said: str) -> None:
