@@ -143,36 +143,31 @@ def explain_format(name: str, log: str) -> list[Row]:
     return list(explanation.of_expressions(source.name, read, tried))
 
 
-def _silent(_: str) -> None:
-    """Write no note."""
-
-
-def declare(logs: Sequence[str], options: MeasureOptions, note: Note = _silent) -> str:
-    """Write a first benchmark file for logs of an unknown format."""
+def declare(logs: Sequence[str], options: MeasureOptions) -> str:
+    """Write the template of a benchmark file for logs that no family reads."""
     from k8sbench.adapters import templates
-    from k8sbench.reader import guessing, log_files, reading
+    from k8sbench.reader import format_template, log_files, numbered_lines, reading
 
     sources = log_files.opened(log_files.names(logs, log_files.find(logs)))
-    lines = guessing.first_lines(itertools.chain.from_iterable(sources))
-    batch, gpus = options.batch_size, options.values["gpus"]
-    guessed = guessing.guess(lines, batch=batch, gpus=gpus)
-    family = reading.family_in(lines)
-    known = (
-        family and f"k8sbench measure {' '.join(logs)} reads it as {family.name} without a file."
-    )
-    if guessed is None:
+    lines = numbered_lines.first_lines(itertools.chain.from_iterable(sources))
+    name = " ".join(logs)
+    if (family := reading.family_in(lines)) is not None:
+        raise InputError(
+            f"needs no file: it is read as {family.name}.",
+            f"Measure it: k8sbench measure {name} --gpus N",
+            file=sources[0].name,
+        )
+    values = format_template.fill(lines, batch=options.batch_size)
+    if values is None:
         raise InputError(
             "has no line that comes again and again with a step and a rate or time.",
-            known
-            or "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
+            "Print both in one line every few steps, as: step 120/250 loss 0.53 412.7 img/s. "
             "Not read: progress bars, whose rates are smoothed, and decimal commas: print 0.53, "
             "not 0,53.",
             file=sources[0].name,
         )
-    if known:
-        note(known)
     template = string.Template((templates.PACKAGE / "first-benchmark.yaml").read_text())
-    return template.substitute(guessed)
+    return template.substitute(values, log=name)
 
 
 # -- import ---------------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ EVALUATION_MISSING = reject(
 )
 FORMAT_UNCONFIRMED = reject(
     "format-unconfirmed",
-    "The log's format is a draft that `measure LOG --declare` wrote, and nobody has confirmed it "
+    "The log's format is from a template of `measure LOG --declare`, and nobody has confirmed it "
     "(`confirmed: false`).",
-    "Answer the questions in the benchmark's file, and set `confirmed: true`.",
+    "Check the answers in the benchmark's file, and set `confirmed: true`.",
 )
 FRAMEWORK = reject(
     "framework",

@@ -48,7 +48,9 @@ def log_options(function: F) -> F:
 @click.command()
 @log_options
 @click.option(
-    "--declare", is_flag=True, help="Write a benchmark file for a LOG of unknown format, by guess."
+    "--declare",
+    is_flag=True,
+    help="Write the template of a benchmark file for a LOG of unknown format.",
 )
 @format_option("table", "json", show_default=True)
 def command(
@@ -57,7 +59,8 @@ def command(
     """Measure existing logs, from any source.
 
     LOG is a file, a folder (all logs below it), a .gz of a log, or - for standard input. With
-    --declare, a first benchmark file is written for it instead, with each guess marked.
+    --declare, the template of a benchmark file is written for it instead: a person answers its
+    questions.
 
     \b
     k8sbench measure train.log
@@ -68,7 +71,7 @@ def command(
     if declare:
         if output_format != "table":
             raise UsageError("--declare writes a benchmark file in YAML.", "Leave out -o.")
-        output.write(imports.declare(logs, options, output.note))
+        output.write(imports.declare(logs, options))
         return 0
     measured, failures = imports.measure(logs, options)
     found = [log.measurement for log in measured]

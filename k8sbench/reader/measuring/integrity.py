@@ -104,9 +104,9 @@ def _unconfirmed(expected: Expectation) -> Iterator[Finding]:
         return
     file, action = expected.declared_in, None
     if file is not None:
-        action = f"Answer the questions in {file}, and set `confirmed: true`."
+        action = f"Check the answers in {file}, and set `confirmed: true`."
     where = file or f"the file of {expected.benchmark or declared.name}"
-    text = f"The log's format is a draft in {where}, which nobody has confirmed."
+    text = f"Nobody has confirmed the format of the log: {where} says `confirmed: false`."
     yield rules.FORMAT_UNCONFIRMED.finding(text, action=action)
 
 

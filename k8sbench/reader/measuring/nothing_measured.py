@@ -17,8 +17,8 @@ from k8sbench.reader.measuring.rank_sums import FEWEST_RECORDS
 from k8sbench.reader.reading import EVENTS, TEST, UntrainedLog
 
 DECLARE = (
-    "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes a"
-    " first one."
+    "Another format is declared in a benchmark's YAML file; k8sbench measure LOG --declare writes"
+    " its template."
 )
 
 

@@ -1,17 +1,23 @@
 """The page on benchmark files says what the program does, and its examples work."""
 
+import json
 import pathlib
 import re
+from typing import Any
 
 import pytest
+import yaml
 
 from k8sbench.catalog import pool_files, spec_files
 from k8sbench.model import program
 from k8sbench.model.log_format import LogFormat
 from tests import struct_docs, tiers
+from tests.unit.command_line import Cli
+from tests.unit.measure import declaring
 
 PAGE = tiers.ROOT / "docs" / "catalog.md"
-EXAMPLES = sorted((tiers.ROOT / "docs" / "examples").glob("*.yaml"))
+FOLDER = tiers.ROOT / "docs" / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 LINES = {
     "my-model": (
         "2026-03-02 11:20:31 step 120/250 loss 0.5312 412.7 img/s",
@@ -82,12 +88,36 @@ def test_the_placeholders_on_the_page_are_the_codes_golden() -> None:
 
 def test_the_example_on_the_page_is_of_the_file() -> None:
     lines = iter((tiers.ROOT / "docs" / "examples" / "my-model.yaml").read_text().splitlines())
-    assert all(line in lines for line in blocks("yaml")[0].splitlines())  # in their order
+    assert all(line in lines for line in blocks("yaml")[1].splitlines())  # in their order
+
+
+def test_the_template_on_the_page_is_printed_and_its_answers_measure_the_log(
+    tmp_path: pathlib.Path, cli: Cli
+) -> None:
+    log = str(FOLDER / "my-model.log")
+    template = cli("measure", log, "--declare").out
+    lines = iter(template.splitlines())
+    assert all(line in lines for line in blocks("text")[0].splitlines())  # in their order
+    answers = {key: str(answer) for key, answer in yaml.safe_load(blocks("yaml")[0]).items()}
+    assert answers.pop("confirmed") == "True"
+    template = template.replace("fp32: ?", "amp: ?")
+    assert {*answers} == {*declaring.questions(template)}
+
+    def measured(file: pathlib.Path, code: int = 0) -> Any:
+        words = ("measure", log, "--gpus", "8", "--warmup", "50", "-o", "json")
+        return json.loads(cli(*words, "--benchmark", str(file), code=code).out)[0]
+
+    own = tmp_path / "mine.yaml"
+    own.write_text(declaring.answered(template, {**answers, "amp": "8"}))
+    assert "clock-mismatch" in [each["id"] for each in measured(own, code=5)["reasons"]]
+    own.write_text(declaring.answered(template, answers))
+    finished = measured(FOLDER / "my-model.yaml")
+    assert measured(own)["throughput"]["time_weighted"] == finished["throughput"]["time_weighted"]
 
 
 def test_the_pools_on_the_page_load(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pools.yaml"
-    path.write_text(blocks("yaml")[1])
+    path.write_text(blocks("yaml")[2])
     assert pool_files.load_pools(str(path)).pool().gpu_model == "Tesla T4"
 
 

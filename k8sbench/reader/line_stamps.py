@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from k8sbench.model.notation import SECONDS
 from k8sbench.reader.family import number_in, stamp_reader
-from k8sbench.reader.number_columns import strings
+from k8sbench.reader.numbered_lines import json_texts
 
 _CLOCK = r"\d\d:\d\d:\d\d"
 _DATES = [
@@ -41,29 +41,15 @@ class Stamp(NamedTuple):
     end: int
     path: str
     """Path of its key in JSON, else empty."""
-    texts: tuple[str, ...]
-    seconds: tuple[float, ...]
-
-    @property
-    def resolution(self) -> float:
-        """Seconds between two distinguishable stamps."""
-        if "%f" in self.form or any("." in text for text in self.texts):
-            return 0.001
-        return SECONDS.get(self.form, 1.0)
-
-    @property
-    def passed(self) -> float:
-        """Seconds from the first line to the last."""
-        return self.seconds[-1] - self.seconds[0]
 
 
-def guess_stamp(lines: Sequence[str], *, is_json: bool) -> Stamp | None:
+def find_stamp(lines: Sequence[str], *, is_json: bool) -> Stamp | None:
     """Return the stamps of similar lines; None without any that advance."""
     if not is_json:
         return next(_forms(lines, ""), None)
-    for path, texts in strings(lines).items():
-        if found := _unix(texts, path) or next(_forms(texts, path), None):
-            return found
+    for path, texts in json_texts(lines).items():
+        if stamp := _unix(texts, path) or next(_forms(texts, path), None):
+            return stamp
     return None
 
 
@@ -73,20 +59,20 @@ def _unix(texts: Sequence[str], path: str) -> Stamp | None:
     for unit in ("s", "ms", "us", "ns"):
         seconds = tuple(number * SECONDS[unit] for number in numbers)
         if all(1e9 < each < 4e9 for each in seconds) and _advance(seconds):
-            return Stamp(unit, r"[\d.]+", -1, -1, path, tuple(texts), seconds)
+            return Stamp(unit, r"[\d.]+", -1, -1, path)
     return None
 
 
 def _forms(texts: Sequence[str], path: str) -> Iterator[Stamp]:
     for date, formats in _DATES:
-        joins = (" ", "T", " - ") if date else ("",)
+        joins = (" ", "T", " - ", ",") if date else ("",)
         for join, point, half in itertools.product(joins, (",", ".", ""), (" %p", "")):
             hours = "%I" if half else "%H"
             clock = f"{join}{hours}:%M:%S{point}{'%f' if point else ''}{half}"
             pattern = date + join + _CLOCK + (rf"[{point}]\d{{1,6}}" if point else "")
             pattern += " [AP]M" if half else ""
-            found = [re.search(rf"(?<![\d.:/-]){pattern}", text[:_FIRST]) for text in texts]
-            places = [match.span() for match in found if match]
+            matches = [re.search(rf"(?<![\d.:/-]){pattern}", text[:_FIRST]) for text in texts]
+            places = [match.span() for match in matches if match]
             if len(places) < len(texts) or places[0][0] != places[-1][0]:
                 continue
             begin, end = places[0]
@@ -96,7 +82,7 @@ def _forms(texts: Sequence[str], path: str) -> Iterator[Stamp]:
             for day in formats:
                 seconds = _read(stamps, day + clock)
                 if seconds and _advance(seconds):
-                    yield Stamp(day + clock, pattern, begin, end, path, stamps, seconds)
+                    yield Stamp(day + clock, pattern, begin, end, path)
 
 
 def _read(texts: Sequence[str], form: str) -> tuple[float, ...]:

@@ -1,1 +1,0 @@
-"""Guess of a log's format: columns, facts, stamps, and what they prove of each other."""

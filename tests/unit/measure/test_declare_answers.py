@@ -1,0 +1,273 @@
+"""Templates of ``measure LOG --declare``: with the right answers each measures its log, and what
+the log disproves is rejected."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from k8sbench.reader import numbered_lines
+from tests.reader.declarable import stamped
+from tests.tiers import ROOT
+from tests.unit.command_line import Cli
+from tests.unit.measure.declaring import answered, questions, template_of
+
+LOGS = ROOT / "tests" / "fixtures" / "templates"
+TIME = {"unit": "s/step", "iteration_counts": "steps"}
+JOB = {"per": "job", "averaged": "interval", "iteration_counts": "steps"}
+CARD = {**JOB, "per": "card"}
+TOKENS = {"sample": "tokens", "unit": "tokens/s"}
+
+
+class Row(NamedTuple):
+    """The answers to a template, and the figure of its log."""
+
+    answers: dict[str, str]
+    rate: float
+    options: str = "--gpus 1"
+
+
+OPENCLIP = {
+    "sample": "samples",
+    "fp32": "64",
+    "per": "job",
+    "averaged": "interval",
+    "iteration_counts": "samples",
+    "sequence_length": "null",
+    "warmup": "400",
+}
+FILES = {
+    "data_first": Row({"fp32": "8", **TIME, "averaged": "step"}, 8 / 0.5123),
+    "reader_first": Row({"fp32": "8", "averaged": "step", "iteration_counts": "steps"}, 8 / 0.5123),
+    "decl_kv": Row({"fp32": "8", **JOB}, 522.4486),
+    "decl_tok": Row({"fp32": "4096", **JOB, "sequence_length": "null"}, 52024.5),
+    "decl_lightning": Row({"fp32": "8", **JOB}, 27.5426),
+    "swin": Row({"fp32": "128", **TIME, "averaged": "step", "epoch": "INFO Train"}, 128 / 0.35),
+    "ktokens": Row(
+        {**TOKENS, "fp32": "32", **JOB, "speed": "throughput", "sequence_length": "3812"}, 122000.0
+    ),
+    "paddlegan_epoch_label": Row(
+        {
+            "sample": "images",
+            "unit": "images/s",
+            "fp32": "4",
+            **CARD,
+            "speed": "ips",
+            "sequence_length": "null",
+        },
+        8.0,
+    ),
+    "litgpt_val": Row(
+        {"fp32": "16", "iteration": "iter", "averaged": "step", "iteration_counts": "steps"}, 160.0
+    ),
+    "openclip": Row(
+        {
+            **OPENCLIP,
+            "speed": "Batch (t)",
+            "unit": "s/step",
+        },
+        128.0,
+    ),
+    "automodel": Row(
+        {
+            **TOKENS,
+            "fp32": "2048",
+            "per": "job",
+            "averaged": "interval",
+            "sequence_length": "null",
+        },
+        8192.0,
+        "--gpus 8",
+    ),
+    "verl": Row(
+        {
+            **TOKENS,
+            "fp32": "500000",
+            "per": "card",
+            "averaged": "step",
+            "sequence_length": "null",
+            "speed": "perf/throughput",
+        },
+        20618.56,
+        "--gpus 4",
+    ),
+    "nanotron_k": Row(
+        {
+            **TOKENS,
+            "fp32": "32",
+            "per": "job",
+            "averaged": "step",
+            "sequence_length": "4096",
+            "speed": "tokens_per_sec 21.8K",
+        },
+        21834.04,
+        "--gpus 2",
+    ),
+}
+
+
+STEPS = {"fp32": "8", "averaged": "interval", "iteration_counts": "steps"}
+FORMS: dict[str, tuple[list[str], Row]] = {
+    "a time of several steps": (
+        stamped("{at} Iter: {step} Time(100 iters): 0.500000s Loss: {loss}", 0.5, every=100),
+        Row({**STEPS, "unit": "s/step", "speed": "iters) 0.500000s", "steps": "100 iters"}, 1600.0),
+    ),
+    "a mean of several steps": (
+        stamped("step {step} loss {loss} took 0.250s (mean over 20 steps)", 5, every=20),
+        Row({**STEPS, "steps": ""}, 32.0),
+    ),
+    "a mean of the last steps": (
+        stamped("step {step} loss {loss} time 0.25", 1),
+        Row({**STEPS, "unit": "s/step", "averaged": "last\n      last: 100"}, 32.0),
+    ),
+    "steps that count samples": (
+        stamped("{at} step {step} throughput 80.0", 10, every=800),
+        Row(
+            {
+                "sample": "samples",
+                "unit": "samples/s",
+                "fp32": "8",
+                "per": "job",
+                "averaged": "interval",
+                "iteration_counts": "samples",
+                "sequence_length": "null",
+                "warmup": "1000",
+            },
+            80.0,
+        ),
+    ),
+    "a rate of one GPU by its label": (
+        stamped("{at} step {step} loss {loss} throughput_per_rank 16.0 samples/s", 5),
+        Row(STEPS, 128.0, "--gpus 8"),
+    ),
+    "a rate by the hour": (
+        stamped("step {step} loss {loss} speed 230.4k samples/h", 1),
+        Row({**STEPS, "per": "job"}, 64.0),
+    ),
+    "the time since the start": (
+        stamped("step {step} loss {loss} elapsed {at}", 5, "0:%M:%S"),
+        Row({"fp32": "8", "unit": "s/step", "iteration_counts": "steps"}, 16.0),
+    ),
+    "objects of JSON": (
+        stamped('{{"step": {step}, "loss": {loss}, "tokens_per_second": 1200.5}}', 1),
+        Row({**STEPS, "per": "job", "sequence_length": "150"}, 1200.5),
+    ),
+    "a step without a label of its epoch": (
+        [
+            f"[{epoch}][{step}/100] time 0.25 loss 2.5"
+            for epoch in range(4)
+            for step in range(0, 100, 10)
+        ],
+        Row({**STEPS, "unit": "s/step", "epoch": "0"}, 32.0),
+    ),
+}
+"""Lines, and the answers to their template."""
+
+
+def measured(lines: list[str], row: Row, folder: Path, cli: Cli, *, code: int = 0) -> Any:
+    """Measure lines by their template with the answers of a row."""
+    log, file = folder / "train.log", folder / "mine.yaml"
+    log.write_text("\n".join(lines) + "\n")
+    text = template_of(lines)
+    assert [key for key in questions(text) if key not in row.answers] == []
+    file.write_text(answered(text, row.answers))
+    words = ("measure", str(log), "--benchmark", str(file), "-o", "json", *row.options.split())
+    (measurement,) = json.loads(cli(*words, code=code).out)
+    return measurement
+
+
+def lines_in(name: str) -> list[str]:
+    return numbered_lines.first_lines([(LOGS / f"{name}.log").read_text()])
+
+
+@pytest.mark.parametrize(
+    ("lines", "row"),
+    [
+        *(pytest.param(lines_in(name), row, id=name) for name, row in FILES.items()),
+        *(pytest.param(lines, row, id=name) for name, (lines, row) in FORMS.items()),
+    ],
+)
+def test_a_template_with_the_right_answers_measures_its_log(
+    lines: list[str], row: Row, tmp_path: Path, cli: Cli
+) -> None:
+    measurement = measured(lines, row, tmp_path, cli)
+    assert measurement["verdict"] == "valid"
+    figure = measurement["throughput"][measurement["estimator"]]
+    assert figure == pytest.approx(row.rate, rel=1e-5)
+
+
+RATE = stamped("{at} step {step} loss {loss} 64.0 img/s", 10)
+SECONDS = stamped("{at} step {step} loss {loss} time 0.5", 5)
+IMAGES = Row({"fp32": "8", **JOB}, 64.0, "--gpus 8")
+HALF_SECOND = Row({"fp32": "8", **TIME, "averaged": "interval"}, 128.0, "--gpus 8")
+HEAD = ["world_size: 8", "micro_batch_size: 8"]
+SAMPLES = {"iteration_counts": "samples", "warmup": "1"}
+WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
+    "one GPU's rate for the job's": (RATE, IMAGES, {"per": "card"}, "clock-mismatch"),
+    "another batch": (RATE, IMAGES, {"fp32": "80"}, "clock-mismatch"),
+    "samples for steps": (RATE, IMAGES, SAMPLES, "clock-mismatch"),
+    "samples for steps of a time": (SECONDS, HALF_SECOND, SAMPLES, "clock-mismatch"),
+    "milliseconds for seconds": (SECONDS, HALF_SECOND, {"unit": "ms/step"}, "clock-mismatch"),
+    "milliseconds for seconds of single steps": (
+        SECONDS,
+        HALF_SECOND,
+        {"unit": "ms/step", "averaged": "step"},
+        "clock-mismatch",
+    ),
+    "a batch that is not the head's": ([*HEAD, *RATE], IMAGES, {"fp32": "80"}, "batch-size"),
+    "one GPU's tokens for the job's": (
+        lines_in("automodel"),
+        FILES["automodel"],
+        {"per": "card"},
+        "clock-mismatch",
+    ),
+    "the rate of one batch for that of all": (
+        lines_in("openclip"),
+        Row({**OPENCLIP, "speed": "", "unit": "samples/s"}, 128.0),
+        {"speed": "80.1234/s"},
+        "clock-mismatch",
+    ),
+    "a rate of steps that the stamps contradict": (
+        lines_in("ppocr"),
+        Row(
+            {
+                "sample": "samples",
+                "unit": "samples/s",
+                "fp32": "128",
+                **CARD,
+                "speed": "ips",
+                "sequence_length": "null",
+            },
+            180.28,
+        ),
+        {},
+        "clock-mismatch",
+    ),
+}
+"""Lines, their right answers, a wrong one, and the reason of its rejection."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_answer_that_the_log_disproves_is_rejected(name: str, tmp_path: Path, cli: Cli) -> None:
+    lines, row, wrong, reason = WRONG[name]
+    changed = row._replace(answers={**row.answers, **wrong})
+    measurement = measured(lines, changed, tmp_path, cli, code=5)
+    rejecting = [each["id"] for each in measurement["reasons"] if each["severity"] == "reject"]
+    assert reason in rejecting
+
+
+def test_a_unit_beside_a_number_that_is_not_the_answer_is_an_error(
+    tmp_path: Path, cli: Cli
+) -> None:
+    log, file = tmp_path / "train.log", tmp_path / "mine.yaml"
+    log.write_text("\n".join(RATE))
+    file.write_text(answered(template_of(RATE), {**IMAGES.answers, "unit": "steps/s"}))
+    _, err = cli("measure", str(log), "--benchmark", str(file), "--gpus", "8", code=2)
+    assert "whose unit is images/s, not steps/s" in err
+
+
+def test_a_fact_that_the_head_states_is_held_against_the_options(tmp_path: Path, cli: Cli) -> None:
+    row = IMAGES._replace(options="--gpus 4")
+    measurement = measured([*HEAD, *RATE], row, tmp_path, cli, code=5)
+    assert "gpu-count" in [each["id"] for each in measurement["reasons"]]
