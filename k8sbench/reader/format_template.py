@@ -167,7 +167,7 @@ def _iteration_questions(training: TrainingLine) -> Iterator[str]:
     yield _asked(
         "iteration_counts",
         "steps" if is_known else None,
-        "steps or samples; with samples, divide the window below by the batch",
+        "steps or samples; with samples, divide the warmup below by the batch",
         f"What does the iteration count: {shown} …? Samples are no steps.",
     )
     is_from_0 = 0 in numbers or (every > 1 and numbers[0] % every == every - 1)

@@ -36,9 +36,11 @@ def answered(text: str, answers: Mapping[str, str]) -> str:
         written = f"{name}: {_number(text, key, answer)}"
         if key == "speed":
             written = _offered(text, answer)
-        line = rf"(?m)^({indent}){name}: .*\n"
-        text, count = re.subn(line, rf"\g<1>{written}\n" if answer else "", text)
-        assert count == 1, (key, text)
+        lines = list(re.finditer(rf"(?m)^({indent}){name}: .*\n", text))
+        assert len(lines) == 1, (key, text)
+        (line,) = lines
+        replaced = f"{line[1]}{written}\n" if answer else ""
+        text = text[: line.start()] + replaced + text[line.end() :]
     return text
 
 

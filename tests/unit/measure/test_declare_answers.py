@@ -149,6 +149,17 @@ FORMS: dict[str, tuple[list[str], Row]] = {
         stamped("step {step} loss {loss} elapsed {at}", 5, "0:%M:%S"),
         Row({"fp32": "8", "unit": "s/step", "iteration_counts": "steps"}, 16.0),
     ),
+    "evaluations between the lines": (
+        [
+            line
+            for n, line in enumerate(stamped("{at} step {step} loss {loss} time 0.5", 5))
+            for line in ([f"eval step {n} accuracy 0.5"] if n % 10 == 5 else []) + [line]
+        ],
+        Row(
+            {**STEPS, "unit": "s/step", "evaluation": r"'eval\s*step'"},
+            16.0,
+        ),
+    ),
     "objects of JSON": (
         stamped('{{"step": {step}, "loss": {loss}, "tokens_per_second": 1200.5}}', 1),
         Row({**STEPS, "per": "job", "sequence_length": "150"}, 1200.5),
