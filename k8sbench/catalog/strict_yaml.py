@@ -45,8 +45,8 @@ HOW_TO_WRITE = "Indent with blanks; text that holds ': ' or begins with a mark n
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 """Longer numbers are text: JSON has no room for them."""
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_QUESTION = re.compile(r"\s*(?:- )?([\w-]+):\s+\?\s*(?:#.*)?$")
-"""``per: ?`` of a template of ``measure LOG --declare``."""
+_QUESTION = re.compile(r"\s*(?:- )?([\w-]+):\s+(?:\{\s*\w+:\s*)?\?\s*\}?\s*(?:#.*)?$")
+"""``per: ?`` and ``batch_size: {fp32: ?}`` of a template of ``measure LOG --declare``."""
 _CONSTANTS = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),

@@ -108,9 +108,9 @@ def test_scalars_mean_what_they_look_like(line: str, field: str, value: object) 
         # Questions of a template.
         ("name: x\ncode: ?\n", 2, "has 1 open question: code (line 2)."),
         (
-            "name: x\n# flag: ?\nby:\n  size: ?  # 1 to 9\neither: ?\n",
+            "name: x\n# flag: ?\nby:\n  size: ?  # 1 to 9\neither: ?\nenv: {A: ?}  # text\n",
             4,
-            "has 2 open questions: size (line 4), either (line 5).",
+            "has 3 open questions: size (line 4), either (line 5), env (line 6).",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from k8sbench.adapters import templates
 from k8sbench.reader import format_template
 
-QUESTION = re.compile(r"(?m)^( *)([\w-]+): \?.*\n")
+QUESTION = re.compile(r"(?m)^( *)([\w-]+): (?:\{\w+: )?\?.*\n")
 """An open question of a template."""
 
 
@@ -27,8 +27,9 @@ def questions(text: str) -> list[str]:
 def answered(text: str, answers: Mapping[str, str]) -> str:
     """Answer the questions of a template and confirm it, as a person does.
 
-    A number of the line is named by its label: ``speed: ips``. An empty answer deletes the line of
-    its question, and an answer to what is no question changes that value.
+    A number of the line is named by its label: ``speed: ips``. The batch may be a number alone. An
+    empty answer deletes the line of its question, and an answer to what is no question changes
+    that value.
     """
     for key, answer in {"confirmed": "true", **answers}.items():
         name = "unit" if key == "sample" else key
@@ -36,6 +37,8 @@ def answered(text: str, answers: Mapping[str, str]) -> str:
         written = f"{name}: {_number(text, key, answer)}"
         if key == "speed":
             written = _offered(text, answer)
+        elif key == "batch_size" and answer.isdigit():
+            written = f"batch_size: {{fp32: {answer}}}"
         lines = list(re.finditer(rf"(?m)^({indent}){name}: .*\n", text))
         assert len(lines) == 1, (key, text)
         (line,) = lines

@@ -25,12 +25,13 @@ class Row(NamedTuple):
 
     answers: dict[str, str]
     rate: float
+    """By hand, to half a percent."""
     options: str = "--gpus 1"
 
 
 OPENCLIP = {
     "sample": "samples",
-    "fp32": "64",
+    "batch_size": "64",
     "per": "job",
     "averaged": "interval",
     "iteration_counts": "samples",
@@ -38,20 +39,25 @@ OPENCLIP = {
     "warmup": "400",
 }
 FILES = {
-    "data_first": Row({"fp32": "8", **TIME, "averaged": "step"}, 8 / 0.5123),
-    "reader_first": Row({"fp32": "8", "averaged": "step", "iteration_counts": "steps"}, 8 / 0.5123),
-    "decl_kv": Row({"fp32": "8", **JOB}, 522.4486),
-    "decl_tok": Row({"fp32": "4096", **JOB, "sequence_length": "null"}, 52024.5),
-    "decl_lightning": Row({"fp32": "8", **JOB}, 27.5426),
-    "swin": Row({"fp32": "128", **TIME, "averaged": "step", "epoch": "INFO Train"}, 128 / 0.35),
+    "data_first": Row({"batch_size": "8", **TIME, "averaged": "step"}, 8 / 0.5123),
+    "reader_first": Row(
+        {"batch_size": "8", "averaged": "step", "iteration_counts": "steps"}, 8 / 0.5123
+    ),
+    "decl_kv": Row({"batch_size": "8", **JOB}, 520.0),
+    "decl_tok": Row({"batch_size": "4096", **JOB, "sequence_length": "null"}, 52_000.0),
+    "decl_lightning": Row({"batch_size": "8", **JOB}, 8 * 3.44),
+    "swin": Row(
+        {"batch_size": "128", **TIME, "averaged": "step", "epoch": "INFO Train"}, 128 / 0.35
+    ),
     "ktokens": Row(
-        {**TOKENS, "fp32": "32", **JOB, "speed": "throughput", "sequence_length": "3812"}, 122000.0
+        {**TOKENS, "batch_size": "32", **JOB, "speed": "throughput", "sequence_length": "3812"},
+        122_000.0,
     ),
     "paddlegan_epoch_label": Row(
         {
             "sample": "images",
             "unit": "images/s",
-            "fp32": "4",
+            "batch_size": "4",
             **CARD,
             "speed": "ips",
             "sequence_length": "null",
@@ -59,7 +65,8 @@ FILES = {
         8.0,
     ),
     "litgpt_val": Row(
-        {"fp32": "16", "iteration": "iter", "averaged": "step", "iteration_counts": "steps"}, 160.0
+        {"batch_size": "16", "iteration": "iter", "averaged": "step", "iteration_counts": "steps"},
+        160.0,
     ),
     "openclip": Row(
         {
@@ -72,7 +79,7 @@ FILES = {
     "automodel": Row(
         {
             **TOKENS,
-            "fp32": "2048",
+            "batch_size": "2048",
             "per": "job",
             "averaged": "interval",
             "sequence_length": "null",
@@ -83,31 +90,31 @@ FILES = {
     "verl": Row(
         {
             **TOKENS,
-            "fp32": "500000",
+            "batch_size": "500000",
             "per": "card",
             "averaged": "step",
             "sequence_length": "null",
             "speed": "perf/throughput",
         },
-        20618.56,
+        20_619.0,
         "--gpus 4",
     ),
     "nanotron_k": Row(
         {
             **TOKENS,
-            "fp32": "32",
+            "batch_size": "32",
             "per": "job",
             "averaged": "step",
             "sequence_length": "4096",
             "speed": "tokens_per_sec 21.8K",
         },
-        21834.04,
+        21_800.0,
         "--gpus 2",
     ),
 }
 
 
-STEPS = {"fp32": "8", "averaged": "interval", "iteration_counts": "steps"}
+STEPS = {"batch_size": "8", "averaged": "interval", "iteration_counts": "steps"}
 FORMS: dict[str, tuple[list[str], Row]] = {
     "a time of several steps": (
         stamped("{at} Iter: {step} Time(100 iters): 0.500000s Loss: {loss}", 0.5, every=100),
@@ -127,7 +134,7 @@ FORMS: dict[str, tuple[list[str], Row]] = {
             {
                 "sample": "samples",
                 "unit": "samples/s",
-                "fp32": "8",
+                "batch_size": "8",
                 "per": "job",
                 "averaged": "interval",
                 "iteration_counts": "samples",
@@ -147,7 +154,7 @@ FORMS: dict[str, tuple[list[str], Row]] = {
     ),
     "the time since the start": (
         stamped("step {step} loss {loss} elapsed {at}", 5, "0:%M:%S"),
-        Row({"fp32": "8", "unit": "s/step", "iteration_counts": "steps"}, 16.0),
+        Row({"batch_size": "8", "unit": "s/step", "iteration_counts": "steps"}, 16.0),
     ),
     "evaluations between the lines": (
         [
@@ -205,18 +212,18 @@ def test_a_template_with_the_right_answers_measures_its_log(
     measurement = measured(lines, row, tmp_path, cli)
     assert measurement["verdict"] == "valid"
     figure = measurement["throughput"][measurement["estimator"]]
-    assert figure == pytest.approx(row.rate, rel=1e-5)
+    assert figure == pytest.approx(row.rate, rel=5e-3)
 
 
 RATE = stamped("{at} step {step} loss {loss} 64.0 img/s", 10)
 SECONDS = stamped("{at} step {step} loss {loss} time 0.5", 5)
-IMAGES = Row({"fp32": "8", **JOB}, 64.0, "--gpus 8")
-HALF_SECOND = Row({"fp32": "8", **TIME, "averaged": "interval"}, 128.0, "--gpus 8")
+IMAGES = Row({"batch_size": "8", **JOB}, 64.0, "--gpus 8")
+HALF_SECOND = Row({"batch_size": "8", **TIME, "averaged": "interval"}, 128.0, "--gpus 8")
 HEAD = ["world_size: 8", "micro_batch_size: 8"]
 SAMPLES = {"iteration_counts": "samples", "warmup": "1"}
 WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
     "one GPU's rate for the job's": (RATE, IMAGES, {"per": "card"}, "clock-mismatch"),
-    "another batch": (RATE, IMAGES, {"fp32": "80"}, "clock-mismatch"),
+    "another batch": (RATE, IMAGES, {"batch_size": "80"}, "clock-mismatch"),
     "samples for steps": (RATE, IMAGES, SAMPLES, "clock-mismatch"),
     "samples for steps of a time": (SECONDS, HALF_SECOND, SAMPLES, "clock-mismatch"),
     "milliseconds for seconds": (SECONDS, HALF_SECOND, {"unit": "ms/step"}, "clock-mismatch"),
@@ -226,7 +233,7 @@ WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
         {"unit": "ms/step", "averaged": "step"},
         "clock-mismatch",
     ),
-    "a batch that is not the head's": ([*HEAD, *RATE], IMAGES, {"fp32": "80"}, "batch-size"),
+    "a batch that is not the head's": ([*HEAD, *RATE], IMAGES, {"batch_size": "80"}, "batch-size"),
     "one GPU's tokens for the job's": (
         lines_in("automodel"),
         FILES["automodel"],
@@ -245,7 +252,7 @@ WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
             {
                 "sample": "samples",
                 "unit": "samples/s",
-                "fp32": "128",
+                "batch_size": "128",
                 **CARD,
                 "speed": "ips",
                 "sequence_length": "null",

@@ -2,6 +2,7 @@
 reads."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.unit.command_line import Cli
 from tests.unit.measure.declaring import answered, questions
 
 OWN = stamped("{at} step {step}/400 loss {loss} 412.7 img/s", 2)
-ANSWERS = {"fp32": "82", "per": "job", "averaged": "interval", "iteration_counts": "steps"}
+ANSWERS = {"batch_size": "82", "per": "job", "averaged": "interval", "iteration_counts": "steps"}
 
 
 def template(lines: list[str], folder: Path, cli: Cli, *options: str) -> str:
@@ -24,18 +25,20 @@ def test_a_template_with_open_questions_is_an_error_that_names_their_lines(
     tmp_path: Path, cli: Cli
 ) -> None:
     text = template(OWN, tmp_path, cli)
-    assert questions(text) == ["fp32", "per", "averaged", "iteration_counts"]
+    assert questions(text) == ["batch_size", "per", "averaged", "iteration_counts"]
     file = tmp_path / "mine.yaml"
     file.write_text(text.replace("confirmed: false", "confirmed: true"))
     words = ("measure", str(tmp_path / "train.log"), "--benchmark", str(file), "--gpus", "1")
     out, err = cli(*words, code=2)
     lines = text.split("\n")
     at = {
-        key: next(n for n, line in enumerate(lines, 1) if line.strip().startswith(f"{key}: ?"))
+        key: next(
+            n for n, line in enumerate(lines, 1) if re.match(rf" *{key}: \{{?(?:fp32: )?\?", line)
+        )
         for key in questions(text)
     }
     named = ", ".join(f"{key} (line {line})" for key, line in at.items())
-    assert (out, f"{file}:{at['fp32']}: has 4 open questions: {named}." in err) == ("", True)
+    assert (out, f"{file}:{at['batch_size']}: has 4 open questions: {named}." in err) == ("", True)
     for command in ("explain", "benchmarks"):
         cli(command, str(file), *words[1:2] * (command == "explain"), code=2)
 
@@ -69,8 +72,8 @@ def test_the_template_reads_the_lines_that_it_shows(tmp_path: Path, cli: Cli) ->
 
 def test_the_batch_of_an_option_answers_its_question(tmp_path: Path, cli: Cli) -> None:
     text = template(OWN, tmp_path, cli, "--batch-size", "82")
-    assert "fp32" not in questions(text)
-    assert "      fp32: 82 " in text
+    assert "batch_size" not in questions(text)
+    assert "batch_size: {fp32: 82}  #" in text
 
 
 @pytest.mark.parametrize(
