@@ -266,8 +266,8 @@ class _DeclaredReader(TotalsReader):
             yield line.mark("summary", summary[0], values)
 
     def _gpus(self, line: CleanLine, name: str, said: str) -> Iterator[Fact]:
-        """GPUs of the job, once those of a node and the nodes are known."""
-        if name in _NODES and name not in self._nodes:
+        """GPUs of the job, once those of a node and the nodes are known, and where they change."""
+        if name in _NODES and self._nodes.get(name) != int(said):
             self._nodes[name] = int(said)
             if self._nodes.keys() == _NODES:
                 yield line.fact("gpus", str(math.prod(self._nodes.values())))

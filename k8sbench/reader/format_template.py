@@ -34,7 +34,8 @@ def fill(lines: Sequence[str], *, batch: int | None = None) -> dict[str, str | i
     if training is None:
         return None
     first = lines.index(training.lines[0])
-    facts, precision = head_facts.find_facts(lines)
+    # What later lines state of another run must contradict the head, not hide its statement.
+    facts, precision = head_facts.find_facts(lines[: first + 1])
     counts = _counted_unit(training)
     every = _distance(training)
     number = int(training.iterations[0].number.values[0])
@@ -247,7 +248,7 @@ def _open_fields(training: TrainingLine, chosen: dict[str, Field]) -> Iterator[s
     if "iteration" not in chosen:
         yield f"{_FIELD_INDENT}# Which number counts the steps that the speed is of?"
         yield f"{_FIELD_INDENT}iteration: ?  # {_listed(training.iterations)}"
-    if training.restarts and "epoch" not in chosen:
+    if training.restarts and training.epochs and "epoch" not in chosen:
         yield f"{_FIELD_INDENT}# The iteration begins anew. Which number is the epoch? Without it"
         yield f"{_FIELD_INDENT}# the log counts as several runs."
         yield f"{_FIELD_INDENT}epoch: ?  # {_listed(training.epochs)}; or delete this line"

@@ -285,7 +285,25 @@ def test_a_unit_beside_a_number_that_is_not_the_answer_is_an_error(
     assert "whose unit is images/s, not steps/s" in err
 
 
-def test_a_fact_that_the_head_states_is_held_against_the_options(tmp_path: Path, cli: Cli) -> None:
-    row = IMAGES._replace(options="--gpus 4")
-    measurement = measured([*HEAD, *RATE], row, tmp_path, cli, code=5)
+@pytest.mark.parametrize(
+    ("head", "later", "options"),
+    [
+        (["world_size: 8"], [], "--gpus 4"),
+        (["world_size: 8"], ["world_size: 4"], "--gpus 8"),
+        (["nproc_per_node: 8", "nnodes: 1"], ["nproc_per_node: 8", "nnodes: 2"], "--gpus 8"),
+        (["nproc_per_node: 8", "nnodes: 1"], ["nproc_per_node: 4"], "--gpus 8"),
+    ],
+)
+def test_gpus_that_the_head_or_a_later_line_contradicts_are_rejected(
+    head: list[str], later: list[str], options: str, tmp_path: Path, cli: Cli
+) -> None:
+    lines = [*head, *RATE[:20], *later, *RATE[20:]]
+    row = IMAGES._replace(options=options)
+    measurement = measured(lines, row, tmp_path, cli, code=5)
     assert "gpu-count" in [each["id"] for each in measurement["reasons"]]
+
+
+def test_iterations_that_begin_anew_without_an_epoch_are_two_runs(tmp_path: Path, cli: Cli) -> None:
+    second = [line.replace("2026-03-02", "2026-03-03") for line in RATE]
+    measurement = measured([*RATE, *second], IMAGES, tmp_path, cli, code=5)
+    assert "two-runs" in [each["id"] for each in measurement["reasons"]]
