@@ -177,20 +177,19 @@ def _iteration_questions(training: TrainingLine) -> Iterator[str]:
 
 def _evaluation(lines: Sequence[str], training: TrainingLine) -> Iterator[str]:
     """Ask which of the other lines is an evaluation."""
-    kinds = [kind for kind in similar_lines(lines) if training_line.is_evaluation(kind[0])]
-    prefixes: dict[str, str] = {}
-    for kind in kinds:
-        if (prefix := training_line.evaluation_prefix(kind[0])) is not None:
-            prefixes.setdefault(literal(prefix), kind[0])
-    patterns = {
-        pattern: line
-        for pattern, line in prefixes.items()
+    patterns: dict[str, str] = {}
+    for kind in similar_lines(lines):
+        if (text := training_line.evaluation_text(kind[0])) is not None:
+            patterns.setdefault(literal(text), kind[0])
+    others = [
+        (pattern, line)
+        for pattern, line in patterns.items()
         if not compile_expression(pattern).search(training.lines[0])
-    }
-    if not patterns:
+    ]
+    if not others:
         return
     yield f"{_INDENT}# Which line is an evaluation? Its time is not that of training."
-    for pattern, line in list(patterns.items())[:_SHOWN]:
+    for pattern, line in others[:_SHOWN]:
         yield f"{_INDENT}#   {quoted(pattern)} matches: {clean(line)[:_WIDTH]}"
     yield f"{_INDENT}evaluation: ?  # one of these expressions; or null for none"
 

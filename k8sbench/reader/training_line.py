@@ -130,18 +130,28 @@ def find(lines: Sequence[str]) -> TrainingLine | None:
 
 
 def is_evaluation(line: str) -> bool:
-    """True if a line names an evaluation before its first number."""
-    return evaluation_prefix(line) is not None
+    """True if a line names an evaluation before its first number.
+
+    Never for JSON, whose training lines may have keys of evaluations, too.
+    """
+    _, numbers = numbers_of([line])
+    return not any(number.path for number in numbers) and evaluation_text(line) is not None
 
 
-def evaluation_prefix(line: str) -> str | None:
-    """Return the text of an evaluation's line from its name to its first number; None if none."""
+def evaluation_text(line: str) -> str | None:
+    """Return the text that tells an evaluation's line; None if it is none.
+
+    From the evaluation's name to the first number, or a key of a JSON object.
+    """
     word = _EVALUATION.search(line)
     if word is None:
         return None
     _, numbers = numbers_of([line])
+    keys = [number for number in numbers if number.path and _EVALUATION.search(number.words)]
+    if keys:
+        return f'"{keys[0].path.split(".")[-1]}"'
     begins = [number.begin for number in numbers if number.begin >= 0 and number.label]
-    if not numbers or not begins or min(begins) < word.start():
+    if not begins or min(begins) < word.start():
         return None
     end = re.search(r"\d", line[word.end() :])
     return line[word.start() : word.end() + (end.start() if end else 0)].rstrip()

@@ -328,6 +328,14 @@ def test_a_word_of_an_evaluation_behind_the_first_number_changes_nothing() -> No
     assert written(lines, "evaluation") == ""
 
 
+def test_a_key_of_an_evaluation_tells_its_object_of_json() -> None:
+    lines = stamped('{{"step": {step}, "loss": {loss}, "samples_per_second": 64.5}}', 1)
+    evaluation = '{"step": 400, "eval_loss": 2.5, "eval_samples_per_second": 128.5}'
+    assert written(lines, "evaluation") == ""
+    question = written([*lines, evaluation], "evaluation")
+    assert re.findall(r"'([^']+)' matches", question) == ['"eval_loss"']
+
+
 def test_a_batch_that_the_head_names_is_quoted_beside_its_question() -> None:
     lines = ["train.py --batch-size 16 --lr 0.1", *stamped("step {step} time 0.5", 1)]
     assert written(lines, "batch_hint").strip() == "#   the log says: --batch-size 16"
