@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from k8sbench.model.notation import compile_expression
 from k8sbench.reader.declared import MAX_LINE, PRECISIONS
 
-_SIGN = r"[\"']?(?: size)?(?: ?\([^()\n]{0,80}\))?[\s.]*[:=|]?[\s.]*[\"']?"
+_SIGN = r"[\"']?(?: size)?(?: ?\([^()\n]{0,80}\))?[\s.]{0,80}[:=|]?[\s.]{0,20}[\"']?"
 """Between a label and its value: ``: ``, `` .... ``, `` | `` or a remark in brackets and ``= ``."""
 _PER = r"(?:gpu|device|card|npu)"
 _SIZE = r"batch(?:[_ ]size)?"
@@ -38,7 +38,9 @@ _HEAD = 5000
 """Lines in which facts are looked for."""
 _MOST = 2_000_000
 """Characters of them."""
-_BATCH = re.compile(r"\S*(?:batch|accum)[a-z_ -]{0,20}[\"']?\s*[.:=|]*\s*\d+", re.IGNORECASE)
+_BATCH = re.compile(
+    r"(?:batch|accum)[a-z_ -]{0,20}[\"']?\s{0,3}[.:=|]{0,60}\s{0,3}\d{1,9}", re.IGNORECASE
+)
 """A batch and its number: ``--batch-size 16``."""
 
 
@@ -62,8 +64,14 @@ def find_facts(lines: Sequence[str]) -> tuple[dict[str, str], str | None]:
 
 def stated_batches(head: Sequence[str]) -> list[str]:
     """Return the texts before the training that give the number of a batch."""
-    statements = (match[0] for line in head[:_HEAD] for match in _BATCH.finditer(line))
-    return list(dict.fromkeys(statements))
+    matches = ((line, _BATCH.search(line)) for line in head[:_HEAD])
+    return list(
+        dict.fromkeys(
+            line[: match.start()].rpartition(" ")[2][-20:] + match[0]
+            for line, match in matches
+            if match is not None
+        )
+    )
 
 
 def _find_fact(text: str, lines: Sequence[str], name: str) -> tuple[str, str] | None:

@@ -57,7 +57,7 @@ def expression(line: str, groups: Sequence[Group]) -> str:
         if not re.search(r"\d", gap):
             written += ("" if at else "^") + literal(gap)
         else:
-            words = re.findall(r"\D*$", gap)[0]
+            words = re.split(r"\d", gap)[-1]
             label = gap[gap.rindex(group.label) :] if group.label in gap else words
             written += (".*?" if at else "") + literal(max(words, label, key=len))
         written += f"({group.pattern})"
