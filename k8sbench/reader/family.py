@@ -82,6 +82,8 @@ BEGUN_AT = "begun_at"
 """Fact: start of the run by a line beside the training lines, for :func:`stamp_seconds`."""
 DATED = rf"(?P<{BEGUN_AT}>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{3}})?)"
 """Expression for that fact, of a line with Python's usual date."""
+OF_EACH_LINE = {BEGUN_AT, "program", "program_version"}
+"""Facts that follow from what a logger puts in front of any line."""
 MOST_ITERATIONS = 1e12
 MOST_EPOCHS = 1e6
 """No run has as many; a larger number is a broken line."""
@@ -286,6 +288,12 @@ class FactRule(msgspec.Struct, frozen=True):
     pattern: re.Pattern[str]
     says: dict[str, str] = {}
 
+    def states(self, text: str) -> bool:
+        """Return True if a line states more of the run than its program or when it began."""
+        match = self.pattern.search(text)
+        stated = set() if match is None else {*match.groupdict(), *self.says}
+        return not stated <= OF_EACH_LINE
+
     def read(self, line: CleanLine) -> Iterator[Fact]:
         """Yield what a line states."""
         if match := self.pattern.search(line.text):
@@ -429,7 +437,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """None where the log itself states it."""
     unit: str
     facts: tuple[FactRule, ...] = ()
-    """Facts that stand before the first record."""
+    """Facts that stand before the first record, and behind each restart.
+
+    A line with the first of them that a log states begins a further header.
+    """
     late_facts: tuple[FactRule, ...] = ()
     """Facts that stand anywhere."""
     derive: Callable[[Mapping[str, Fact]], Iterator[Fact]] | None = None
@@ -439,8 +450,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[MarkRule, ...] = ()
     warmup: int = 20
     """Iterations left out where neither a user nor a benchmark says how many."""
-    opening: str = ""
-    """Text printed once at the start, before the facts; empty: none."""
     shares_samples: bool = False
     """True if several GPUs may share a sample, so that the batch of one does not tell the job's."""
     summary: Literal["check", "first", "if-few"] = "check"
@@ -482,6 +491,12 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     Of a program that prints its rate in its last line alone (:data:`UNENDED`); None: others.
     """
     make_reader: Callable[[Family], LineReader] = LineReader
+
+    def needles_of_facts(self, text: str) -> Iterator[str]:
+        """Yield the needles of the rules by which a line states a fact of the run."""
+        for rule in self.facts:
+            if rule.needle in text and rule.states(text):
+                yield rule.needle
 
     def reader(self) -> LineReader:
         """Create a reader for one log.

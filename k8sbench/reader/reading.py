@@ -19,6 +19,8 @@ from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import UNENDED, Family, LineReader, number_in
 from k8sbench.reader.lines import CleanLine, NumberedLine, OrderedLines, pieces
 
+OPENINGS = 4
+"""Texts of a head by one of which a further header is known."""
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
 EVENTS = {"evaluation", "checkpoint"}
@@ -101,7 +103,7 @@ class FamilyLog:
         if head is not None:
             self.family = head.family
             yield from items
-            yield from self._rest(head.family, head.reader)
+            yield from self._rest(head)
         else:
             longest = max((head.untrained() for head in heads), key=lambda log: len(log.items))
             self.untrained = longest if longest.items else None
@@ -111,28 +113,33 @@ class FamilyLog:
         """True if the log has no text."""
         return self._lines.empty
 
-    def _rest(self, family: Family, reader: LineReader) -> Iterator[Item]:
+    def _rest(self, head: _Head) -> Iterator[Item]:
         """Everything after the line that decided."""
-        texts = frozenset(
-            (*_SHARED, *reader.needles, *([family.opening] if family.opening else []))
-        )
-        opening = family.opening
-        others = texts - {family.opening}
+        reader, opening = head.reader, head.opening
+        texts = frozenset((*_SHARED, *reader.needles, *([opening] if opening else [])))
         for number, text in self._lines.holding(texts):
-            if opening and opening in text and not any(other in text for other in others):
-                yield from self._begun_again(family, (number, text))
+            if opening and opening in text and any(head.family.needles_of_facts(text)):
+                yield from self._begun_again(head, (number, text))
                 continue
             for line in pieces(text, number):
-                yield from _yield_common_marks(line)
-                yield from reader.read(line)
+                yield from _read(reader, line)
 
-    def _begun_again(self, family: Family, line: NumberedLine) -> Iterator[Item]:
-        """Read a second header's facts, up to the next record."""
-        head = _Head(family)
-        yield pieces(line[1], line[0])[-1].mark("header")
-        lines = itertools.chain([line], self._lines.holding(_texts([head])))
-        decided, items = _decided(lines, [head])
-        yield from items if decided else head.items()
+    def _begun_again(self, head: _Head, opening: NumberedLine) -> Iterator[Item]:
+        """Read the facts of a further header, up to the next record."""
+        anew = head.family.reader()
+        yield pieces(opening[1], opening[0])[-1].mark("header")
+        lines = self._lines.holding(frozenset((*_SHARED, *anew.head_needles)))
+        for number, text in itertools.chain([opening], lines):
+            items: list[Item] = []
+            for line in pieces(text, number):
+                items += anew.head(line)
+                items += _read(head.reader, line)
+            if any(_decides(item) for item in items):
+                yield from anew.derived()
+                yield from items
+                return
+            yield from items
+        yield from anew.derived()
 
 
 def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
@@ -154,6 +161,8 @@ class _Head:
         """True once the log shows a program whose lines go first."""
         self._unread = False
         """True if a line may be a record, and cannot be read."""
+        self._openings: dict[str, None] = {}
+        """Texts of the first lines that stated a fact."""
 
     def concerns(self, text: str) -> bool:
         """True if a line holds a text that this family reads; most are those of other families."""
@@ -171,10 +180,23 @@ class _Head:
         needles = (rule.needle for rule in self.family.records)
         self._unread |= not self._found and any(text and text in line.text for text in needles)
         facts = list(self.reader.head(line))
+        if facts and len(self._openings) < OPENINGS:
+            self._openings |= dict.fromkeys(self.family.needles_of_facts(line.text))
         if len(self._items) < HEAD_ITEMS:
             self._items += facts
             self._items += self._found
         return False
+
+    @property
+    def opening(self) -> str:
+        """Text by which a further header is known; empty without any.
+
+        A program that is started again states again what it stated first. Of a log without its
+        beginning it is what such programs state first. No training line holds it.
+        """
+        printed = [item.text for item in self._found]
+        openings = (*self._openings, *(rule.needle for rule in self.family.facts[:1]))
+        return next((text for text in openings if not any(text in each for each in printed)), "")
 
     def untrained(self) -> UntrainedLog:
         """Return the items of a log of evaluations without records; none of other logs."""

@@ -90,7 +90,6 @@ FAMILY = Family(
     title="NVIDIA DeepLearningExamples ResNet-50",
     framework="pytorch",
     unit="images/s",
-    opening=" PARAMETER ",
     facts=(
         _parameter(rf'arch{_IS}(?P<model>[^\s",]+)', program="DeepLearningExamples"),
         _parameter(rf"batch_size{_IS}(?P<batch_size>\d{{1,12}})"),

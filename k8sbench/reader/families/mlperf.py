@@ -129,7 +129,7 @@ class _MlperfReader(LineReader):
         elif key in {"eval_start", "eval_stop"}:
             yield line.mark("evaluation")
         elif key == "run_start":
-            self._run, self._epochs = at, 0
+            self._begin_run(at)
         elif key == "run_stop":
             yield from self._run_end(line, at)
             if about.get("status") == "success":
@@ -147,6 +147,12 @@ class _MlperfReader(LineReader):
             yield from self._say((line, self._timed(speed, at)))
         if key in _ENDS:
             yield from self._decide()
+
+    def _begin_run(self, at: float | None) -> None:
+        """Begin a run; the lines of one that ended before count from its own begin."""
+        self._run, self._epochs = at, 0
+        self._amount = self._time = self._counted = self._ended = 0.0
+        self._block = None
 
     def _measure_block(
         self, key: object, samples: float | None, at: float | None

@@ -136,7 +136,6 @@ FAMILY = Family(
     framework="pytorch",
     unit="samples/s",
     make_reader=_MmengineReader,
-    opening="System environment:",
     facts=(
         *environment("^ +"),
         rule("MMEngine: ", r"^ +MMEngine: (?P<mmengine>\S+)", program="mmengine"),

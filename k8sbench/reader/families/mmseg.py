@@ -144,7 +144,6 @@ FAMILY = Family(
     framework="pytorch",
     unit="samples/s",
     make_reader=_MmsegReader,
-    opening="Environment info:",
     facts=(
         *environment("^"),
         rule("sys.platform", r"^sys\.platform: (?P<platform>.+)"),

@@ -145,7 +145,6 @@ FAMILY = Family(
     title="PaddleClas",
     framework="paddle",
     unit="images/s",
-    opening="is powered by PaddlePaddle",
     facts=(
         rule("PaddleClas is powered by", program="PaddleClas", _config="True"),
         rule("AMP : ", r"INFO:\s+AMP : ", _amp_section="True"),

@@ -77,7 +77,6 @@ FAMILY = Family(
     title="PaddleSeg",
     framework="paddle",
     unit="samples/s",
-    opening="Environment Information",
     facts=(
         rule("platform: ", r"^platform: (?P<platform>.+)"),
         rule("Python: ", r"^Python: (?P<python>\d[\d.]*)"),

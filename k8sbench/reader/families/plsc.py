@@ -104,7 +104,6 @@ FAMILY = Family(
     title="PLSC",
     framework="paddle",
     unit="images/s",
-    opening="--------args----------",
     facts=(
         rule("entry.py:", r"\bentry\.py:\d+\]", program="PLSC"),
         rule("=> ", r"total_batch_size: (?P<global_batch>\d{1,12})"),

@@ -44,7 +44,6 @@ FAMILY = Family(
     title="temporal-shift-module",
     framework="pytorch",
     unit="clips/s",
-    opening="storing name: ",
     facts=(
         rule("storing name: ", r"storing name: (?P<model>\S+)", program="temporal-shift-module"),
         rule("storing name: ", r"storing name: \S*?_e(?P<planned_epochs>\d{1,6})(?:_|\s|$)"),

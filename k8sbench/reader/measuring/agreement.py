@@ -30,6 +30,7 @@ One is given, one follows from the log's rates and times, whose last digit is ro
 def reasons(case: Case) -> Iterator[Finding]:
     """Yield what differs from what was expected, or is not known."""
     yield from _identity(case)
+    yield from _restarted(case)
     yield from _model(case)
     yield from _gpus(case)
     yield from _batch(case)
@@ -51,6 +52,29 @@ def _identity(case: Case) -> Iterator[Finding]:
     for name in ("benchmark", "variant"):
         wanted = getattr(expected, name)
         yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.facts.first(name))
+
+
+RULES_OF_FACTS = {
+    "gpus": rules.GPU_COUNT,
+    "batch_size": rules.BATCH_MISMATCH,
+    "global_batch": rules.BATCH_MISMATCH,
+    "tokens_per_step": rules.BATCH_MISMATCH,
+    "sequence_length": rules.BATCH_MISMATCH,
+    "precision": rules.PRECISION,
+    "amp_dtype": rules.PRECISION,
+    "model": rules.OTHER_BENCHMARK,
+}
+"""Fact → the rule that a run breaks whose restart changes it."""
+
+
+def _restarted(case: Case) -> Iterator[Finding]:
+    """Yield what a program states otherwise behind a restart."""
+    for name, (value, places) in case.log.changed.items():
+        what = "number of GPUs" if name == "gpus" else name.replace("_", " ")
+        text = (
+            f"By the log the {what} is {case.log.facts.first(name)}, and {value} after a restart."
+        )
+        yield RULES_OF_FACTS[name].finding(text, places)
 
 
 def _other(

@@ -30,7 +30,10 @@ from k8sbench.reader.measuring.summaries import Summaries
 from k8sbench.reader.measuring.warmup import LONGEST_WARMUP, usual_warmup
 from k8sbench.reader.reading import EVENTS, FamilyLog, UntrainedLog, family_of
 
-SAME_RUN = ("model", "gpus", "batch_size", "precision")
+OF_EACH_HEADER = (
+    *("gpus", "batch_size", "global_batch", "tokens_per_step", "sequence_length"),
+    *("precision", "amp_dtype", "model"),
+)
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
 
@@ -103,6 +106,8 @@ class LogFacts:
         """Notes that the wall clock was set: seconds, line, and each rank's iteration there."""
         self.other_runs: dict[str, list[Place]] = {}
         """Signs of another run in the log, each with its lines."""
+        self.changed: dict[str, tuple[str, list[Place]]] = {}
+        """Fact of which a restarted program states another value → that value, and both lines."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
         """By rank, those before its last record."""
@@ -327,19 +332,26 @@ class LogFacts:
         anew = self._anew or {}
         header = self._header
         self._anew = self._header = None
-        names = SAME_RUN if resumed else (*SAME_RUN, "planned_iterations")
-        for name in names:
-            if name in anew and name in self.facts:
-                value, place = anew[name]
-                first = self.facts.first(name)
-                if value != first:
-                    places = [*self.facts.places(name), place]
-                    self.other_runs.setdefault(f"{name} {first} and {value}", places)
-        if header is not None and rank.replay is RecordKind.BACK:
+        differing = {
+            name: (value, [*self.facts.places(name), place])
+            for name, (value, place) in anew.items()
+            if name in self.facts and value != self.facts.first(name)
+        }
+        is_anew = header is not None and rank.replay is RecordKind.BACK
+        # A run that is resumed may be given more iterations.
+        is_other = is_anew or header is None or ("planned_iterations" in differing and not resumed)
+        if is_anew and header is not None:
             self.other_runs.setdefault("a second header", [header])
         elif header is not None and rank.replay is not RecordKind.REPEATED:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self.restarts.append(header)
+        names = OF_EACH_HEADER if resumed else (*OF_EACH_HEADER, "planned_iterations")
+        for name in filter(differing.__contains__, names):
+            value, places = differing[name]
+            if is_other:
+                self.other_runs.setdefault(f"{name} {self.facts.first(name)} and {value}", places)
+            else:
+                self.changed.setdefault(name, (value, places))
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values

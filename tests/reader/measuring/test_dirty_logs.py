@@ -61,6 +61,7 @@ SHORT, SHORT_LATER, SHORT_EARLIER = (run([0.05] * 8, interval=1, at=at) for at i
 def head(*, batch: int = 4, model: str = "ASPPHead") -> list[str]:
     return [
         "2026-03-02 09:59:00,000 - mmseg - INFO - Environment info:",
+        "Python: 3.8.10",
         "PyTorch: 1.10.1",
         f"        type='{model}',",
         f"    samples_per_gpu={batch},",
@@ -101,8 +102,12 @@ CASES: dict[str, tuple[Logs, list[str], int]] = {
     ),
     # Another run.
     "a second header": ([[*HEAD, *STEADY, *HEAD, *ANOTHER]], TWO_RUNS, 12),
-    "another batch": ([[*HEAD, *STEADY, *LARGER, *LATER]], [*TWO_RUNS, *AGAIN], 18),
-    "another model": ([[*HEAD, *STEADY, *OTHER, RESUMED, *LATER]], [*TWO_RUNS, *AGAIN], 18),
+    "another batch": ([[*HEAD, *STEADY, *LARGER, *LATER]], ["batch-mismatch", *AGAIN], 18),
+    "another model": (
+        [[*HEAD, *STEADY, *OTHER, RESUMED, *LATER]],
+        ["other-benchmark", *AGAIN],
+        18,
+    ),
     "another total": (
         [[*STEADY, *run([0.5] * 6, first=120, at=60, total=500)]],
         [*TWO_RUNS, "ends-early"],
