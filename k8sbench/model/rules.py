@@ -20,8 +20,9 @@ ABOVE_PEAK = reject(
 ARRIVAL_MISMATCH = reject(
     "arrival-mismatch",
     "By the times at which its lines arrived the program was slower than it says. The times "
-    "are those of a run's archive, of `kubectl logs --timestamps` or of a node's files. A "
-    "warning if it was faster, or if the program's times leave out a part of the time. "
+    "are those of a run's archive, of `kubectl logs --timestamps` or of a node's files. Or its "
+    "lines claim more time than passed in the whole run. A warning if it was slower, and its "
+    "times leave out a part of the time. "
     "docs/reasons.md says which lines are compared and how far they may differ.",
     "Make the program time whole iterations, waits included; check --gpus and --batch-size.",
 )
@@ -41,8 +42,8 @@ BATCH_SIZE = reject(
 )
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
-    "Printed times and time stamps disagree, or the stamps go back; for all formats if most "
-    "are apart by a factor of 6. The message names a "
+    "Printed times and time stamps disagree, or the stamps go back. For all formats, if the lines "
+    "claim more time than passed, or most are apart by a factor of 6. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set once during the window, by a second or to daylight saving time, is "

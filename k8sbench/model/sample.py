@@ -108,6 +108,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which stamps without year or date repeat."""
     counts_samples: bool = False
     """True if iterations are numbered by the samples of the job, as MLPerf's."""
+    counts_micro_batches: bool = False
+    """True if iterations are numbered by micro batches, of which fact ``accumulation`` are a step."""
     events_known: bool = True
     """True if the lines of evaluations and checkpoints are read.
 

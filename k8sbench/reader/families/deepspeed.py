@@ -7,16 +7,23 @@ micro batches. The pipeline engine prints means since its line before.
 
 from __future__ import annotations
 
+import msgspec
+
 from k8sbench.model.sample import Shape
 from k8sbench.reader.family import DATED, Family, MarkRule, RecordRule, amp, padded, rule
 
 _SHAPE = Shape(
     name="deepspeed", number="rate", averaged="running", skips=2, complete=False, resolution=0.001
 )
-_RECORD = padded(
+_MICRO_SHAPE = msgspec.structs.replace(
+    _SHAPE, name="deepspeed by micro batch", counts_micro_batches=True
+)
+_STAMP = (
     r"(?:\[(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] \[INFO\] \[[\w.]+:\d+:\w+\] "
     r"(?:\[Rank \d+\] )?)?"
-    r"(?:epoch=\d+/micro_step=\d+/global_step=|\b\d+/)(?P<iteration>\d{1,12}), "
+)
+_RATE = (
+    r"(?P<iteration>\d{1,12}), "
     r"(?:RunningAvgSamplesPerSec=(?=[-+.\de]+,)|SamplesPerSec=)(?P<rate>\d+\.\d+(?:e[-+]\d+)?)"
 )
 _PIPELINE_SHAPE = Shape(name="deepspeed pipeline", number="rate")
@@ -34,11 +41,15 @@ FAMILY = Family(
         rule("dist_world_size=", r"\bdist_world_size=(?P<gpus>\d+)"),
         rule("train_batch_size ..", r"\] +train_batch_size \.+ (?P<global_batch>\d+)$"),
         rule("train_batch_size ..", rf"^\[{DATED}\] .*\btrain_batch_size \.\."),
+        rule("accumulation_steps ..", r"accumulation_steps \.+ (?P<accumulation>\d+)$"),
         rule("bfloat16_enabled ..", r"bfloat16_enabled \.+ True", **amp("bf16")),
         rule("fp16_enabled ..", r"fp16_enabled \.+ True", **amp("fp16")),
     ),
     records=(
-        RecordRule("SamplesPerSec=", _RECORD, _SHAPE),
+        RecordRule(
+            "global_step=", padded(rf"{_STAMP}epoch=\d+/micro_step=\d+/global_step={_RATE}"), _SHAPE
+        ),
+        RecordRule("SamplesPerSec=", padded(rf"{_STAMP}\b\d+/{_RATE}"), _MICRO_SHAPE),
         RecordRule("iter time (s): ", _PIPELINE_RECORD, _PIPELINE_SHAPE),
     ),
     marks=(MarkRule("Evaluating ", "evaluation"),),

@@ -28,6 +28,8 @@ TOGETHER = 0.05
 """Seconds within which lines arrive together."""
 FEWEST_MOMENTS = 20
 """Moments without which nothing is compared."""
+SECOND = 2
+"""The moment from which the whole run is compared."""
 DELAY = 0.5
 """Variation of the delay from printing a line to its stamp, seconds.
 
@@ -45,6 +47,51 @@ class _Sums(NamedTuple):
     passed: float
     is_apart: bool
     """True if the two contradict each other."""
+
+
+class _WholeRun:
+    """What all lines claim, beside the time from the second moment to the last but one.
+
+    Whoever reads a log may begin late, and what is held at its end may be written at once. In
+    between the lines of a moment claim time since the moment before, whatever else happened.
+    """
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        """Arrival of the first line of the latest moment."""
+        self._moments = 0
+        """Moments that are over."""
+        self._claimed = 0.0
+        """Printed time of all lines, in the unit of the shape's deciding number."""
+        self._first = self._last = (0.0, 0.0)
+        """Arrival of the second moment and of the latest that is over, and the claims by then."""
+        self._longest = 0.0
+        self._is_set_back = False
+
+    def add(self, time: float, at: float | None) -> None:
+        """Add a line: its printed time, and when it arrived."""
+        began = self._began
+        if at is not None and (began is None or at - began >= TOGETHER):
+            if began is not None:
+                self._moments += 1
+                self._last = (began, self._claimed)
+                self._longest = max(self._longest, at - began)
+            if self._moments <= SECOND:
+                self._first = self._last
+            self._began = at
+        elif at is not None and began is not None:
+            self._is_set_back |= began - at > LEAST_SECONDS
+        self._claimed += time
+
+    def overclaim(self, unit_seconds: float, share: float) -> tuple[float, float] | None:
+        """Return the claimed seconds and those that passed, if they are fewer; else None."""
+        (began, before), (ended, claimed) = self._first, self._last
+        claimed = (claimed - before) * unit_seconds
+        passed = ended - began
+        if self._is_set_back or self._moments + 1 < FEWEST_MOMENTS:
+            return None
+        allowed = share * claimed + self._longest + DELAY
+        return (claimed, passed) if claimed > passed + allowed else None
 
 
 class Arrivals:
@@ -76,6 +123,7 @@ class Arrivals:
         """True if the latest gap ended at the latest moment and was kept."""
         self._first: Occurrence | None = None
         self._last: Occurrence | None = None
+        self._whole = _WholeRun()
 
     def _begin(self) -> None:
         """Begin the gap after a moment."""
@@ -93,6 +141,7 @@ class Arrivals:
         steps = position - self._position
         self._position = position
         at, began = record.taken, self._began
+        self._whole.add(entry.time, at)
         if at is not None and self._latest is not None and not self._explained:
             back = self._latest - at
             if back > max(LEAST_SECONDS, self._back[0]):
@@ -162,8 +211,15 @@ class Arrivals:
         ``unit_seconds``: seconds in one unit of the printed times. ``samples``: those of an
         iteration of the job, in the ``unit`` of the figure.
         """
+        share = max(TOLERANCE, self._shape.tolerance)
+        places = [line.place for line in (self._first, self._last) if line is not None]
+        if (over := self._whole.overclaim(unit_seconds, share)) is not None:
+            claimed, passed = over
+            text = f"The lines claim {claimed:.1f} s, and arrived within {passed:.1f} s."
+            yield rules.ARRIVAL_MISMATCH.finding(text, places)
+            return
         sums = self._sums(unit_seconds)
-        if sums is None or not sums.is_apart:
+        if sums is None or not sums.is_apart or sums.passed < sums.printed:
             return
         iterations, printed, passed, _ = sums
         text = (
@@ -172,8 +228,7 @@ class Arrivals:
             f"{iterations} iterations in {passed:.1f} s."
         )
         leaves_out = self._shape.lacks_time(is_sampled=self._is_sampled)
-        severity: Severity = "warn" if passed < printed or leaves_out else "reject"
-        places = [line.place for line in (self._first, self._last) if line is not None]
+        severity: Severity = "warn" if leaves_out else "reject"
         yield rules.ARRIVAL_MISMATCH.finding(text, places, severity)
 
     def _sums(self, unit_seconds: float) -> _Sums | None:

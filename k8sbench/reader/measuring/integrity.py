@@ -316,6 +316,8 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
         )
         contradictions.insert(0, finding)
     contradictions += rank.arrivals.set_back(case.seconds_per_unit)
+    if not contradictions:
+        contradictions += log_clock.overclaimed(case.seconds_per_unit, rank.tally, rank.shape)
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
         contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)

@@ -321,6 +321,26 @@ def _set_by(hours: int) -> str:
     return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
+def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
+    """Yield that the lines claim more time than passed between the first and the last stamp.
+
+    A line may leave time out, and never has more than there was.
+    """
+    if unit is None or tally.stamped is None:
+        return
+    first, last = tally.stamped
+    passed = first.seconds_to(last)
+    claimed = (last.time - first.time) * unit
+    iterations = last.iterations - first.iterations
+    allowed = shape.allowed_seconds(max(claimed, passed), iterations=iterations, stretches=1)
+    if passed > 0 and claimed > passed + allowed:
+        text = (
+            f"The lines of {iterations} iterations claim {claimed:.2f} s; by their time stamps"
+            f" {passed:.2f} s passed."
+        )
+        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
+
+
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
     """Yield how far stamps and printed times differ without a stated reason.
 

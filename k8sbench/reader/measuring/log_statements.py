@@ -286,6 +286,9 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
         return stated
     samples = None if batch is None else per_step(unit, batch, cards)
     samples = log.facts.whole("global_batch") or samples
+    if samples is not None and log.rank is not None and log.rank.shape.counts_micro_batches:
+        accumulation = log.facts.whole("accumulation")
+        samples = samples / accumulation if accumulation else None
     if samples is None or log_units.lacks_length(log):
         return None
     return samples * (log_units.sequence_length(log) or 1)

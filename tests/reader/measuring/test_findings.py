@@ -447,7 +447,7 @@ CASES: dict[str, tuple[Found, str]] = {
     "it waits for data": (log(WAITING), "loader-stall"),
     "stamps of twice the time": (log(TWICE_AS_FAST), "clock-mismatch"),
     "lines that arrive late": (mine(0.12), "arrival-mismatch"),
-    "lines that arrive early": (mine(0.04), "warn arrival-mismatch"),
+    "lines that arrive early": (mine(0.04), "arrival-mismatch"),
     "an evaluation between epochs": (log(EVALUATED), ""),
     "a gap without a reason": (between("flushing"), "clocks-apart"),
     "a gap with an evaluation": (between("evaluating"), ""),

@@ -21,7 +21,7 @@ from tests.reader.measuring.stamped_logs import (
     paddleseg,
     set_clock,
 )
-from tests.reader.measuring.support import ids, measured, mmseg, run
+from tests.reader.measuring.support import figure, ids, measured, mmseg, run
 from tests.unit.presence import present
 
 RESUMED = "2026-03-02 11:00:00,000 - mmseg - INFO - resumed from epoch: 0, iter 40"
@@ -308,3 +308,30 @@ def test_the_delays_of_lines_beside_many_evaluations_partly_cancel(
         if number % 2 == 0:
             lines.append(f"Iter(val) [{10 * number}]\tmIoU: 0.7860, aAcc: 1.0000")
     assert ids(measured(lines)) == reasons
+
+
+@pytest.mark.parametrize(("rate", "reasons"), [(64.01, []), (16.01, ["clock-mismatch"])])
+def test_lines_that_leave_time_out_claim_no_more_than_passed(
+    rate: float, reasons: list[str]
+) -> None:
+    head = ["[2026-03-02 10:00:00,000] [INFO] [config.py:988:print]   train_batch_size ..... 64"]
+    lines = [
+        f"[2026-03-02 10:{second // 60:02}:{second % 60:02},000] [INFO] [timer.py:199:stop] "
+        f"epoch=0/micro_step={4 * second}/global_step={second}, RunningAvgSamplesPerSec={rate}, "
+        f"CurrSamplesPerSec={rate}, MemAllocated=4.34GB, MaxMemAllocated=12.81GB"
+        for second in range(10, 210, 10)
+    ]
+    found = measured([*head, *lines], format="deepspeed", gpus=8, batch_size=None)
+    assert ids(found, "reject") == reasons
+
+
+def test_the_steps_of_deepspeed_s_first_generation_are_micro_batches() -> None:
+    about = "[2026-03-02 10:00:00,000] [INFO] [config.py:988:print]  "
+    head = [f"{about} train_batch_size ..... 64", f"{about} gradient_accumulation_steps .. 4"]
+    lines = [
+        f"[2026-03-02 10:{second // 60:02}:{second % 60:02},000] [INFO] [timer.py:199:stop] "
+        f"0/{4 * second}, RunningAvgSamplesPerSec=64.01, CurrSamplesPerSec=64.01"
+        for second in range(10, 210, 10)
+    ]
+    found = measured([*head, *lines], format="deepspeed", gpus=8, batch_size=None, warmup=40)
+    assert (ids(found, "reject"), figure(found, "timestamps")) == ([], 64.0)
