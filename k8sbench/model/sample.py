@@ -109,7 +109,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     counts_samples: bool = False
     """True if iterations are numbered by the samples of the job, as MLPerf's."""
     counts_micro_batches: bool = False
-    """True if iterations are numbered by micro batches, of which fact ``accumulation`` are a step."""
+    """True if iterations are numbered by micro batches: fact ``accumulation`` says how many."""
     events_known: bool = True
     """True if the lines of evaluations and checkpoints are read.
 

@@ -91,6 +91,8 @@ class FamilyLog:
         """Detected family, known at the first item; None for a foreign log."""
         self.untrained: UntrainedLog | None = None
         """Content of a log that has no record; None if its program is unknown."""
+        self.unused: tuple[Family, str] | None = None
+        """Family whose lines are not used, and the text of the program that goes before it."""
         self._lines = OrderedLines(blocks)
         self._candidates = candidates
 
@@ -107,6 +109,8 @@ class FamilyLog:
         else:
             longest = max((head.untrained() for head in heads), key=lambda log: len(log.items))
             self.untrained = longest if longest.items else None
+            unused = ((head.family, head.yields_to) for head in heads if head.is_unused)
+            self.unused = next(unused, None)
 
     @property
     def empty(self) -> bool:
@@ -157,8 +161,10 @@ class _Head:
         """Texts of the lines that it can read."""
         self._items: list[Item] = []
         self._found: list[Item] = []
-        self._yields = False
-        """True once the log shows a program whose lines go first."""
+        self.yields_to = ""
+        """Text that showed a program whose lines go first; empty without one."""
+        self.is_unused = False
+        """True if lines of this family are not used, because of that program."""
         self._unread = False
         """True if a line may be a record, and cannot be read."""
         self._openings: dict[str, None] = {}
@@ -170,9 +176,11 @@ class _Head:
 
     def read(self, line: CleanLine) -> bool:
         """Read a line; True if that line decides for this family."""
-        if any(text in line.text for text in self.family.yields_to):
-            self._yields = True
-        if self._yields:
+        if not self.yields_to and self.family.yields_to:
+            texts = (text for text in self.family.yields_to if text in line.text)
+            self.yields_to = next(texts, "")
+        if self.yields_to:
+            self.is_unused = self.is_unused or any(map(_decides, self.reader.read(line)))
             return False
         self._found = list(_read(self.reader, line))
         if any(_decides(item) for item in self._found):

@@ -115,10 +115,20 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
         size = self.batch_sizes.get("amp" if precision == "amp" else "fp32")
         return set() if size is None else {size}
 
+    def batch_at(self, precision: str | None) -> int | float | None:
+        """Return the batch per GPU of logs that state none, by the user, the plan or the catalog.
+
+        A benchmark that the user did not name gives none.
+        """
+        if self.batch_size is not None or self.if_stated:
+            return self.batch_size
+        sizes = self.batch_sizes_of(precision)
+        return sizes.pop() if len(sizes) == 1 else None
+
     @property
     def knows_batch(self) -> bool:
-        """True if a batch is given or in the catalog."""
-        return self.batch_size is not None or bool(self.batch_sizes)
+        """True if a batch is given or in the catalog, by a benchmark that the user named."""
+        return self.batch_size is not None or bool(self.batch_sizes and not self.if_stated)
 
     @property
     def planned(self) -> bool:

@@ -68,6 +68,15 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
+class _Anew(NamedTuple):
+    """A further header, or the begin of a further file."""
+
+    header: Place | None
+    """None: of a file that has none so far."""
+    facts: dict[str, tuple[str, Place]]
+    """Name of each fact → its first value and line."""
+
+
 class LogFacts:
     """All facts, records and events of a run's logs, once they are read."""
 
@@ -80,6 +89,8 @@ class LogFacts:
         """The benchmark that the log states, among the candidates that apply only then."""
         self.untrained: list[UntrainedLog] = []
         """Logs without a record, of known programs."""
+        self.unused: tuple[Family, str] | None = None
+        """Family whose lines are not used, and the text of the program that goes before it."""
         self.files: list[str] = []
         self.empty = True
         self.facts = StatedFacts()
@@ -111,12 +122,10 @@ class LogFacts:
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
         """By rank, those before its last record."""
-        self._header: Place | None = None
-        self._anew: dict[str, tuple[str, Place]] | None = None
-        """Facts of a further header: name → value and line.
-
-        None: no header since the last record.
-        """
+        self._headers = 0
+        """Further headers so far."""
+        self._anew: _Anew | None = None
+        """What begins anew with a further header or file; None: neither since the last record."""
         self._count = 0
         """Records so far."""
         self._received: dict[str, list[float | None]] = {}
@@ -147,7 +156,7 @@ class LogFacts:
         if self._count and not self.family.states_starts:
             # Another rank's file or the next piece of a resumed run: the records show which.
             self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
-            self._anew = {}
+            self._anew = _Anew(None, {})
         self.files.append(source.name)
         for item in log:
             self._family = self._family or log.family
@@ -157,6 +166,7 @@ class LogFacts:
                 self._add(item, source.name)
         if log.untrained is not None:
             self.untrained.append(log.untrained)
+        self.unused = self.unused or log.unused
         self.empty &= log.empty
 
     def close(self) -> None:
@@ -173,7 +183,7 @@ class LogFacts:
         rank = self.rank
         if rank is None or self.expected.warmup is not None or self.family.states_plan:
             return
-        warmup = int((rank.position - rank.window.begin) * LONGEST_WARMUP)
+        warmup = int((rank.position - rank.begin) * LONGEST_WARMUP)
         if rank.tally.records < FEWEST_RECORDS:
             rank.shorten(warmup)
 
@@ -241,8 +251,8 @@ class LogFacts:
         value = evidence.redact(fact.value)
         if fact.name == "gpu_uuid":
             self._gpu_uuids[value] = None
-        if self._anew is not None and fact.name not in self._anew:
-            self._anew[fact.name] = (value, place)
+        if self._anew is not None:
+            self._anew.facts.setdefault(fact.name, (value, place))
         if self._anew is None or fact.name not in self.facts:
             self.facts.add(fact.name, value, place)
 
@@ -286,7 +296,7 @@ class LogFacts:
         if rank.position <= rank.window.warmup:
             received[0] = record.taken
         if self._anew is not None:
-            self._compare(rank, resumed=before.resumptions != now.resumptions)
+            self._compare(rank, self._anew, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
 
@@ -308,9 +318,7 @@ class LogFacts:
         state how many it covers.
         """
         expected = choose_expectation(self.candidates, self.families, self.family, self.facts)
-        batches = expected.batch_sizes_of(expected.precision)
-        batch = self.facts.whole("batch_size") or expected.batch_size
-        batch = batch or (batches.pop() if len(batches) == 1 else 0)
+        batch = self.facts.whole("batch_size") or expected.batch_at(expected.precision) or 0
         gpus = expected.gpus or self.facts.whole("gpus") or 0
         samples = self.facts.whole("global_batch") or batch * gpus
         if not samples and record.steps is not None:
@@ -327,14 +335,13 @@ class LogFacts:
         steps = record.steps and max(round(record.steps / samples), 1)
         return msgspec.structs.replace(record, iteration=iteration, total=total, steps=steps)
 
-    def _compare(self, rank: RankRecords, *, resumed: bool) -> None:
+    def _compare(self, rank: RankRecords, anew: _Anew, *, resumed: bool) -> None:
         """Compare a further header with the first, knowing its first record."""
-        anew = self._anew or {}
-        header = self._header
-        self._anew = self._header = None
+        header = anew.header
+        self._anew = None
         differing = {
             name: (value, [*self.facts.places(name), place])
-            for name, (value, place) in anew.items()
+            for name, (value, place) in anew.facts.items()
             if name in self.facts and value != self.facts.first(name)
         }
         is_anew = header is not None and rank.replay is RecordKind.BACK
@@ -379,8 +386,8 @@ class LogFacts:
             for rank in self.ranks.values():
                 rank.resume_after(int(mark.number("step") or 0))
         elif kind == "header":
-            self._header = evidence.place(file, mark.line, mark.text)
-            self._anew = {}
+            self._headers += 1
+            self._anew = _Anew(evidence.place(file, mark.line, mark.text), {})
             self._marks = self._marks._replace(events=self._marks.events + 1)
         elif kind == "restart":
             self._restart(mark, file)
@@ -408,7 +415,7 @@ class LogFacts:
         self.finished |= values.get("status") == "finished"
         if self.trains and values.get("ended_by") == "length":
             self.training.plans(mark, file)
-        self.summaries.add(mark, file, number=len(self.files))
+        self.summaries.add(mark, file, number=len(self.files), header=self._headers)
 
     def _restart(self, mark: Mark, file: str) -> None:
         marks = self._marks

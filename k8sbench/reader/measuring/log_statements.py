@@ -76,15 +76,10 @@ _NOT_ENVIRONMENT = frozenset(
 def batch(log: LogFacts) -> float | None:
     """Return the batch per GPU.
 
-    From the log, else the user or plan, else the catalog.
+    From the log, else the user or plan, else the catalog's of the benchmark that they name.
     """
-    expected = log.expected
-    given = printed_batch(log) or expected.batch_size
-    if given is not None:
-        return given
     # Where the catalog has one batch for all precisions, it does not matter which ran.
-    sizes = expected.batch_sizes_of(precision(log))
-    return sizes.pop() if len(sizes) == 1 else None
+    return printed_batch(log) or log.expected.batch_at(precision(log))
 
 
 def precision(log: LogFacts) -> str | None:

@@ -400,14 +400,6 @@ class RankRecords:
         )
         if self.all_records <= FIRST:
             self._first.append(entry)
-        if steady or not self.shape.spoils_steps:
-            self.profile.add(
-                position - self.window.begin,
-                time.iterations,
-                time.seconds,
-                record.step_samples,
-                record.loss,
-            )
         self._take(entry)
 
     def _unrolled(self, new: Advance, passed: float | None, *, even: bool) -> Covered:
@@ -440,6 +432,15 @@ class RankRecords:
         return is_alone and (printed.iterations == new.distance or self._single)
 
     def _take(self, entry: Entry) -> None:
+        record = entry.line.record
+        if entry.steady or not self.shape.spoils_steps:
+            self.profile.add(
+                entry.line.position - self.window.begin,
+                entry.covered,
+                entry.time,
+                record.step_samples,
+                record.loss,
+            )
         self.sums.add(entry)
         self.clock.compare(entry)
         self.arrivals.add(entry)
@@ -471,13 +472,16 @@ class RankRecords:
             self.sums.move(self.window)
 
     def shorten(self, warmup: int) -> bool:
-        """Measure a short log anew, with a shorter warm-up; False if it is too long for that."""
+        """Measure a short log anew, with a shorter warm-up; False if it is too long for that.
+
+        ``warmup`` is a share of the log's iterations: it begins where they do.
+        """
         is_long = len(self._first) < self.all_records
-        warmup += self.window.begin
+        warmup += self.begin
         if is_long or self.epochs.restart or warmup >= self.window.warmup:
             return False
-        self.window = self.window._replace(warmup=warmup)
-        self.sums = RankSums(self.shape, self.window)
+        self.window = self.window._replace(warmup=warmup, begin=self.begin)
+        self.sums, self.profile = RankSums(self.shape, self.window), ProfileSums()
         self.tally, self.clock = self.sums.tally, LogClock(self.shape)
         self.arrivals = Arrivals(self.shape)
         for entry in self._first:
@@ -489,6 +493,22 @@ class RankRecords:
                 self.tally.open(entry.line, entry.at)
             self._take(msgspec.structs.replace(entry, counts=counts))
         return True
+
+    @property
+    def begin(self) -> int:
+        """Iterations of the run before the log, of one that begins late and lacks nothing since."""
+        opening = self.opening
+        if self.window.begin or not self.warms_up or opening is None or self.epochs.restart:
+            return self.window.begin
+        return opening.position if opening.position > self._untold else 0
+
+    @property
+    def _untold(self) -> int:
+        """Iterations at the begin of a run that are in no line of its program."""
+        late = self._single or self.last or self.shape.begins_late
+        if not late or self.opening is None:
+            return 0
+        return self.usual or self.opening.record.steps or 0
 
     def _end_replay(self, *, is_new_epoch: bool) -> None:
         """Note that the log has caught up: from here on its iterations are new."""
@@ -571,14 +591,11 @@ class RankRecords:
     @property
     def missing(self) -> Occurrences:
         """Records before which iterations of the window are in no record."""
-        late = self._single or self.last or self.shape.begins_late
-        opening, slack = self.opening, 0
-        if late and opening is not None:
-            slack = self.usual or opening.record.steps or 0
+        opening = self.opening
         epochs = self.epochs
         is_late = epochs.restart and min(epochs.bases, default=0) > epochs.first
         if opening is not None and not self._running:
-            is_late |= opening.position > self.window.warmup + slack
+            is_late |= opening.position > self.window.warmup + self._untold
         return self.distances.missing(opening if is_late else None)
 
 

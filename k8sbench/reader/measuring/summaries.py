@@ -7,7 +7,9 @@ import math
 from k8sbench.model.sample import Mark
 
 OTHER_RANK = 0.05
-"""Maximum relative difference of the summaries of a job's ranks."""
+"""Maximum relative difference of the summaries of a job's ranks, or nodes."""
+SAME_RUN = 0.01
+"""The same of those that no rank's number tells apart."""
 
 
 class Summaries:
@@ -18,28 +20,35 @@ class Summaries:
         """The last summary of neither the whole run nor the job's rate."""
         self.job_rates: list[tuple[Mark, str]] = []
         """Rates of the whole job that the log states beside those of its lines."""
-        self._whole_runs: dict[tuple[int, str], dict[str, tuple[Mark, str]]] = {}
-        """File's number and rank → text of a whole run's summary → summary, file."""
+        self._whole_runs: dict[tuple[int, str, int], dict[str, tuple[Mark, str]]] = {}
+        """File's number, rank and header → text of a whole run's summary → summary, file."""
 
-    def add(self, mark: Mark, file: str, *, number: int) -> None:
-        """Add a summary of a file, which is the log's ``number``-th."""
+    def add(self, mark: Mark, file: str, *, number: int, header: int) -> None:
+        """Add a summary of a file, which is the log's ``number``-th, behind a header of it."""
         if "job_rate" in mark.values:
             self.job_rates.append((mark, file))
         elif "whole_run_rate" in mark.values:
-            self._whole_runs.setdefault((number, mark.source), {})[mark.text] = (mark, file)
+            self._whole_runs.setdefault((number, mark.source, header), {})[mark.text] = (mark, file)
         else:
             self.last = (mark, file)
 
     @property
     def whole_runs(self) -> list[tuple[Mark, str]]:
-        """Different summaries of whole runs, with their files.
+        """Summaries of different runs, with their files.
 
-        Of the lowest rank, and those of others that are of no rank of its job.
+        Ranks and nodes of a job print the same one, if no further header lies between.
         """
-        ranks = sorted(self._whole_runs, key=lambda rank: (rank[0], len(rank[1]), rank[1]))
-        found = [summary for rank in ranks[:1] for summary in self._whole_runs[rank].values()]
-        others = [summary for rank in ranks[1:] for summary in self._whole_runs[rank].values()]
-        return found + [each for each in others if not _alike(each[0], found[0][0])]
+        ranks = sorted(self._whole_runs, key=lambda rank: (rank[0], len(rank[1]), rank[1:]))
+        runs: list[tuple[Mark, str]] = []
+        for number, rank, header in ranks:
+            is_first = (number, rank) == ranks[0][:2]
+            before = [] if is_first and header != ranks[0][2] else list(runs[:1])
+            for summary in self._whole_runs[number, rank, header].values():
+                apart = SAME_RUN if is_first else OTHER_RANK
+                if not any(_alike(summary[0], each[0], apart) for each in before):
+                    runs.append(summary)
+                    before.append(summary)
+        return runs
 
     @property
     def whole_run(self) -> tuple[Mark, str] | None:
@@ -47,8 +56,8 @@ class Summaries:
         return next(iter(self.whole_runs), None)
 
 
-def _alike(one: Mark, other: Mark) -> bool:
+def _alike(one: Mark, other: Mark, apart: float) -> bool:
     """Return True if two summaries may be of two ranks of a job."""
     names = ("whole_run_rate", "whole_run_seconds")
     pairs = [(one.number(name) or 0.0, other.number(name) or 0.0) for name in names]
-    return all(math.isclose(*pair, rel_tol=OTHER_RANK) for pair in pairs)
+    return all(math.isclose(*pair, rel_tol=apart) for pair in pairs)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.reader.measuring.support import FIXTURES, ids, measured
+from tests.reader.measuring.support import FIXTURES, ids, measured, run
 
 MISMATCH = "batch-mismatch"
 
@@ -80,3 +80,15 @@ def test_a_first_step_that_is_in_no_running_mean_is_in_no_figure() -> None:
     assert ids(found) == ["unsteady"]
     assert (found.records, found.iterations) == (29, 29)
     assert found.rate == pytest.approx(20 * 29 / (3.6 + 28 * 0.2), rel=1e-4)
+
+
+@pytest.mark.parametrize(("if_stated", "rate"), [(False, 4.0), (True, None)])
+def test_a_benchmark_that_the_user_did_not_name_gives_no_batch(
+    if_stated: bool, rate: float | None
+) -> None:
+    found = measured(
+        run([0.5] * 20), batch_size=None, batch_sizes={"fp32": 2}, if_stated=if_stated, by_user=True
+    )
+    figures = found.throughput or found.unverified
+    assert (figures and figures.time_weighted) == rate
+    assert ("batch-unverified" in ids(found, "reject")) is (rate is None)

@@ -399,3 +399,12 @@ def test_the_last_line_of_rank_0_is_the_jobs_if_other_ranks_agree(
     for found in (one, files):
         assert ids(found, "reject") == reasons
         assert present(found.throughput or found.unverified).time_weighted == 500
+
+
+@pytest.mark.parametrize(("between", "reasons"), [([], []), (head(1250), ["two-runs"])])
+def test_nodes_that_print_one_summary_are_one_run(between: list[str], reasons: list[str]) -> None:
+    seconds = (1000.01, 1000.02, 999.98)
+    lines = [*head(1250), last(1000.0, 10.0), *between, *(last(each, 10.0) for each in seconds)]
+    found = measured(lines, format="hf-trainer", gpus=16, batch_size=None)
+    assert ids(found, "reject") == reasons
+    assert present(found.throughput or found.unverified).time_weighted == 20.0

@@ -4,7 +4,7 @@ import pytest
 
 from k8sbench.model.errors import InputError
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from tests.reader.measuring.support import Lines, judged
+from tests.reader.measuring.support import Lines, judged, measured
 
 MMCV, MMENGINE = (
     f"2026{mark}03{mark}02 10:00:00{rest} - INFO - "
@@ -57,3 +57,12 @@ def test_a_log_of_evaluations_alone_names_the_log_interval(
         judged([Lines(lines)], MeasureOptions())
     assert says in caught.value.message
     assert caught.value.action.startswith(action)
+
+
+def test_a_program_around_another_is_named_whose_lines_are_not_used() -> None:
+    around = "|E2E latency=4.00s |Gather latency=0.00s (0.00%) |CurSamplesPerSec=16.00"
+    inner = "epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=64.0, MemAllocated=1GB"
+    for lines, is_named in (([around, inner], True), ([around], False)):
+        with pytest.raises(InputError) as raised:
+            measured(lines, format="deepspeed", gpus=8, batch_size=None)
+        assert ("|E2E latency=" in raised.value.message) is is_named

@@ -109,3 +109,16 @@ def test_the_digest_is_of_all_records_as_printed(records: int) -> None:
 def test_a_log_that_lacks_its_last_line_ends_early(total: int, is_early: bool) -> None:
     """It has a line every ten iterations, the last at 400."""
     assert ("ends-early" in ids(measured(run([0.5] * 40, total=total)))) is is_early
+
+
+@pytest.mark.parametrize("first", [1, 14, 22])
+def test_an_excerpt_that_lacks_nothing_since_its_first_line_lacks_nothing(first: int) -> None:
+    lines = [
+        f"[rank0]:[titan] 2026-10-05 09:00:{step:02},000 - root - INFO - step: {step:2}  "
+        "loss:  7.86000  grad_norm:  1.0000  memory:  9.46GiB(64.99%)  tps: 8,192  "
+        "tflops: 0.52  mfu: 0.17%"
+        for step in range(first, first + 8)
+    ]
+    found = measured(lines, format="torchtitan", warmup=None, batch_size=None, by_user=True)
+    assert ids(found, "reject") == []
+    assert found.warmup_iterations == 2
