@@ -216,19 +216,14 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     log = case.log
     rank = case.rank
     batch = log_statements.batch(case.log) or case.batch
-    conversion = log_units.conversion(log)
-    printed = (batch or 0) * (log_units.sequence_length(log) or 1) / (conversion or 1)
-    if (
-        rank is not None
-        and rank.shape.is_per_card
-        and batch
-        and conversion is not None
-        and not log_units.lacks_length(log)
-        and rank.sums.has_other_batch(printed)
-    ):
-        text = f"The batch is {significant(printed, 10)}; rates times seconds are"
+    printed = _printed_step(case, batch)
+    if rank is not None and printed and rank.sums.has_other_batch(printed):
+        what = "The batch is" if rank.shape.is_per_card else "A step of the job has"
+        text = f"{what} {significant(printed, 10)}; rates times seconds are"
         text += f" {significant(rank.sums.batch or printed, 4)}."
-        yield rules.BATCH_MISMATCH.finding(text, log.facts.places("batch_size"))
+        names = ("batch_size", "global_batch", "tokens_per_step")
+        places = next(filter(None, map(log.facts.places, names)), [])
+        yield rules.BATCH_MISMATCH.finding(text, [*places, *rank.sums.line_of_batch])
     if len(stated := log.facts.get("global_batch", {})) > 1:
         text = f"The log says {' and '.join(stated)} samples per step of the job."
         yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
@@ -254,6 +249,17 @@ def _redundancy(case: Case) -> Iterator[Finding]:
             f" of the job, not {case.gpus} × {batch}{_by_name(case)}."
         )
         yield rules.BATCH_MISMATCH.finding(text, [size[1]])
+
+
+def _printed_step(case: Case, batch: float | None) -> float | None:
+    """Return what a step has, as the lines count it: of a GPU or of the job; None if unknown."""
+    log, rank = case.log, case.rank
+    conversion = log_units.conversion(log)
+    if rank is None or conversion is None or log_units.lacks_length(log):
+        return None
+    if rank.shape.is_per_card:
+        return (batch or 0) * (log_units.sequence_length(log) or 1) / conversion
+    return None if case.job_batch is None else case.job_batch / conversion
 
 
 def _lines_and_head(case: Case) -> Iterator[Finding]:

@@ -437,6 +437,7 @@ class RankSums:
         Of the records that print both; rounding matters least there.
         """
         self._longest = 0.0
+        self._line_of_batch: Occurrence | None = None
         self.epoch = Epoch(None)
         self.tally = Tally(shape)
         self.odd_losses = Occurrences()
@@ -469,12 +470,18 @@ class RankSums:
             if seconds is not None and seconds > self._longest:
                 self._longest = seconds
                 self.batch = record.rate * seconds
+                self._line_of_batch = line
         if entry.counts:
             self.tally.count(entry)
 
     def move(self, window: CountedSteps) -> None:
         """Take another window, before the first record."""
         self._warmup = window.warmup
+
+    @property
+    def line_of_batch(self) -> list[Place]:
+        """The line that states the rate and the seconds of :attr:`batch`, as evidence."""
+        return [] if self._line_of_batch is None else [self._line_of_batch.place]
 
     def has_other_batch(self, batch: float) -> bool:
         """True if the records have another batch, beyond rounding."""
