@@ -30,8 +30,8 @@ _COUNTS = (_SAMPLES_COUNT, "step", "step_num", "epoch_num", "epoch_count")
 """Numbers of an event that count what was done, the best first."""
 _RATES = ("throughput", "imgs_sec")
 _STEP_TIMES = ("train_step_time", "train_step_timing in s", "train_step_timing")
-_BEGINS = frozenset({"run_start", "block_start", "epoch_start", "eval_stop"})
-"""Begins of training."""
+_BEGINS = frozenset({"run_start", "block_start", "epoch_start"})
+"""Begins of training; the time of evaluations behind them is left out."""
 _ENDS = frozenset({"block_stop", "eval_start", "epoch_stop", "run_stop"})
 """Ends of blocks."""
 _OTHER_UNITS = frozenset({"minigo"})
@@ -71,7 +71,9 @@ class _Speed(NamedTuple):
     counts_samples: bool = False
     """True if ``done`` counts samples by its name."""
     passed: float | None = None
-    """Seconds since training began or the event before; None if unknown."""
+    """Seconds of training since it began or the event before; None if unknown."""
+    evaluated: float = 0.0
+    """Seconds of evaluations in that stretch."""
 
 
 _Said = tuple[CleanLine, _Speed]
@@ -100,8 +102,14 @@ class _MlperfReader(LineReader):
         """The latest event's count."""
         self._begin: float | None = None
         """Milliseconds at the latest begin of training."""
-        self._latest: dict[tuple[object, ...], float] = {}
-        """Milliseconds of the latest event of each kind since then."""
+        self._latest: dict[tuple[object, ...], tuple[float, float]] = {}
+        """Milliseconds of the latest event of each kind since then, and of evaluations by then."""
+        self._evaluates: float | None = None
+        """Milliseconds at the begin of the current evaluation."""
+        self._evaluated = 0.0
+        """Milliseconds of evaluations since the latest begin of training."""
+        self._held = 0.0
+        """Seconds of evaluations in the stretches of rates that hold them."""
         self._unit: float | None = None
         """Samples of one of what is counted; None so far."""
         self._amount = 0.0
@@ -128,6 +136,7 @@ class _MlperfReader(LineReader):
             self._facts[key] = event.get("value")
         elif key in {"eval_start", "eval_stop"}:
             yield line.mark("evaluation")
+            self._evaluate(key, at)
         elif key == "run_start":
             self._begin_run(at)
         elif key == "run_stop":
@@ -140,8 +149,7 @@ class _MlperfReader(LineReader):
             self._epochs += 1
             yield from self._epoch_end(line, at)
         if key in _BEGINS and at is not None:
-            self._begin = at
-            self._latest.clear()
+            self._begin_training(at)
         benchmark = self._facts.get("submission_benchmark")
         for speed in () if benchmark in _OTHER_UNITS else _speeds(event, self._measure_block):
             yield from self._say((line, self._timed(speed, at)))
@@ -171,11 +179,28 @@ class _MlperfReader(LineReader):
 
     def _timed(self, speed: _Speed, at: float | None) -> _Speed:
         """Add the time since training began or the event before."""
-        since = self._latest.get(speed.kind, self._begin)
+        since, before = self._latest.get(speed.kind, (self._begin, 0.0))
         if at is None:
             return speed
-        self._latest[speed.kind] = at
-        return speed if since is None else speed._replace(passed=(at - since) / 1000)
+        self._latest[speed.kind] = (at, self._evaluated)
+        if since is None:
+            return speed
+        evaluated = (self._evaluated - before) / 1000
+        return speed._replace(passed=(at - since) / 1000 - evaluated, evaluated=evaluated)
+
+    def _begin_training(self, at: float) -> None:
+        self._begin = at
+        self._evaluated = 0.0
+        self._latest.clear()
+
+    def _evaluate(self, key: str, at: float | None) -> None:
+        """Begin or end an evaluation, whose time is no training."""
+        begun, self._evaluates = self._evaluates, at if key == "eval_start" else None
+        if key == "eval_stop" and at is not None:
+            if begun is None:
+                self._begin_training(at)
+            else:
+                self._evaluated += at - begun
 
     def _say(self, said: _Said) -> Iterator[Item]:
         """Yield a record, once it is known which events state the log's speed."""
@@ -200,9 +225,8 @@ class _MlperfReader(LineReader):
         chosen = [said for said in self._undecided if said[1].kind == self._kind]
         counted = 0.0
         for _, speed in chosen:
-            done = speed.done or 0.0
-            self._unit = self._unit or self._unit_of(speed, _added(done, counted))
-            counted = done
+            self._unit = self._unit or self._unit_of(speed, _added(speed.done, counted))
+            counted = speed.done or 0.0
         for line, speed in chosen:
             yield from self._record(line, speed)
         self._undecided.clear()
@@ -211,7 +235,14 @@ class _MlperfReader(LineReader):
         """True if an event states the rate of one GPU."""
         return speed.rate is not None and (self._job_rate or 0.0) > OF_ONE_GPU * speed.rate
 
-    def _unit_of(self, speed: _Speed, added: float) -> float | None:
+    def _samples_by_time(self, speed: _Speed) -> float | None:
+        """Return the samples of an event by its speed and time; None if unknown."""
+        rate = self._job_rate if self._is_of_one(speed) else speed.rate
+        if rate is None and self._batch and speed.seconds:
+            rate = self._batch / speed.seconds
+        return rate * speed.passed if rate and speed.passed and speed.passed > 0 else None
+
+    def _unit_of(self, speed: _Speed, added: float | None) -> float | None:
         """Return the samples of one of what an event counts; None if nothing tells.
 
         Of samples, steps and epochs it is what comes nearest to the speed by the time. If none
@@ -219,14 +250,11 @@ class _MlperfReader(LineReader):
         """
         if speed.counts_samples:
             return 1.0
-        batch = self._batch
-        rate = self._job_rate if self._is_of_one(speed) else speed.rate
-        if rate is None and batch and speed.seconds:
-            rate = batch / speed.seconds
-        if not (rate and added and speed.passed and speed.passed > 0):
+        samples = self._samples_by_time(speed)
+        if samples is None or added is None:
             return None
-        by_time = rate * speed.passed / added
-        units = filter(None, (1.0, batch, self._samples_of_epoch()))
+        by_time = samples / added
+        units = filter(None, (1.0, self._batch, self._samples_of_epoch()))
         apart, unit = min((abs(math.log(unit / by_time)), unit) for unit in units)
         return unit if apart < math.log(SAME_TIME) else by_time
 
@@ -243,13 +271,19 @@ class _MlperfReader(LineReader):
 
     def _record(self, line: CleanLine, speed: _Speed) -> Iterator[Item]:
         # Some events have the count since the begin, others that of their block, or none.
-        added = _added(speed.done or 0.0, self._counted)
+        counted = _added(speed.done, self._counted)
         self._counted = speed.done or 0.0
-        self._unit = self._unit or self._unit_of(speed, added)
-        if self._unit and self._batch:
-            added *= self._unit / self._batch
+        self._unit = self._unit or self._unit_of(speed, counted)
+        samples = counted * self._unit if counted is not None and self._unit else None
+        holds = _holds_evaluations(speed, samples)
+        if counted is None:
+            samples = self._samples_by_time(speed)
+        added = counted or 1.0
+        if samples is not None and (self._batch or counted is None):
+            added = samples / (self._batch or 1.0)
         by_samples = self._unit == 1 and not self._batch
         before = round(self._amount)
+        self._held += speed.evaluated if holds else 0.0
         self._amount += added
         self._time += added * (speed.seconds or 1 / (speed.rate or 1))
         mean = self._amount / self._time
@@ -261,6 +295,7 @@ class _MlperfReader(LineReader):
             "whole_run_seconds": None if speed.rate else 1 / mean,
             "per": "card" if of_one else "job",
             "of_lines": 1.0,
+            "evaluated": self._held,
         }
         yield line.mark("summary", f"{_NEEDLE} throughput", whole)
         steps = max(round(self._amount) - before, 1)
@@ -273,6 +308,7 @@ class _MlperfReader(LineReader):
             steps=steps,
             rate=speed.rate,
             seconds=speed.seconds,
+            holds=("evaluation",) if holds else (),
         )
 
     def _epoch_end(self, line: CleanLine, at: float | None) -> Iterator[Item]:
@@ -293,6 +329,8 @@ class _MlperfReader(LineReader):
         each = _number(self._facts.get("train_samples")) or 0.0
         if not (self._time and at and self._run and at > self._run and each >= SAMPLES):
             return
+        if not self._epochs:
+            return  # a log of blocks states no epoch's end
         rate = 1000 * each * self._epochs / (at - self._run)
         if self._amount / self._time > FAR_ABOVE * rate:
             yield line.mark("summary", f"{_NEEDLE} run", {"job_rate": rate})
@@ -324,9 +362,25 @@ def _speeds(
             yield said(kind, seconds=seconds)
 
 
-def _added(count: float, before: float) -> float:
-    """Return what an event adds, given its count and the one before; 1 without a count."""
+def _added(count: float | None, before: float) -> float | None:
+    """Return what an event adds, given its count and the one before; 1 without a count.
+
+    None where the first count is 0: it is of the begin of what the event ends.
+    """
+    if count == 0 and before == 0:
+        return None
+    count = count or 0.0
     return count - before if count > before else count or 1.0
+
+
+def _holds_evaluations(speed: _Speed, samples: float | None) -> bool:
+    """Return True if an event's rate is its samples by the time of evaluations, too."""
+    if not (speed.evaluated and speed.passed and speed.rate and samples):
+        return False
+    of_training, of_all = (
+        samples / time for time in (speed.passed, speed.passed + speed.evaluated)
+    )
+    return abs(speed.rate - of_all) < abs(speed.rate - of_training)
 
 
 def _number(value: object) -> float | None:

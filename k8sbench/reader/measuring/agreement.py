@@ -15,7 +15,7 @@ from k8sbench.model.errors import Finding
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.verdict import IntegrityRule
 from k8sbench.reader.family import BATCH_DOUBT
-from k8sbench.reader.measuring import log_statements, log_units
+from k8sbench.reader.measuring import estimates, log_statements, log_units
 from k8sbench.reader.measuring.log_statements import Case
 
 SAME_BATCH = 0.02
@@ -174,6 +174,13 @@ def _batch(case: Case) -> Iterator[Finding]:
             log_units.NO_LENGTH.reason,
             severity="reject",
             action="Name a benchmark that counts what the program does, or declare its format.",
+        )
+    elif rank is not None and estimates.has_unequal_steps(log, rank, case.job_batch):
+        yield rules.BATCH_UNVERIFIED.finding(
+            "The log does not state the tokens of its steps, whose rates differ: means by equal"
+            " times and by equal tokens are 5 % apart or more.",
+            severity="reject",
+            action="Print the tokens or the seconds of each step, or pack sequences to one length.",
         )
     elif case.job_batch is None and by_batch and (rank is None or rank.tally.records):
         # Lines that state a batch state none where none of them counts.

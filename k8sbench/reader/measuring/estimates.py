@@ -19,6 +19,9 @@ from k8sbench.reader.measuring.rank_records import RankRecords
 from k8sbench.reader.measuring.rank_sums import Span, Tally
 
 VARYING = Missing("The batch changes in the window: the figure is all samples ÷ all time.")
+UNWEIGHTED = Missing("The rates are of steps whose tokens the log does not state, and differ.")
+UNEQUAL = 0.05
+"""Relative difference of the means by equal times and by equal tokens of such rates."""
 NO_BATCH = Missing("The batch is not known; give it with --batch-size.")
 OF_WHOLE_RUN = Missing("The log states one figure for the whole run.")
 
@@ -88,6 +91,8 @@ def estimate(
         "median": samples * statistics.median(tally.lines.rates),
         "arithmetic": samples * math.fsum(tally.lines.rates) / tally.records,
     }
+    if has_unequal_steps(log, rank, job_batch):
+        by_name |= dict.fromkeys(("time_weighted", "time_weighted_steady"), UNWEIGHTED)
     if tally.steps.vary:
         # The samples of all steps are known, and not whose time is whose.
         by_name = {name: each for name, each in by_name.items() if isinstance(each, Missing)}
@@ -95,6 +100,20 @@ def estimate(
         by_name |= dict.fromkeys(names, VARYING)
         by_name["time_weighted"] = samples * span.iterations / span.time
     return Estimates(unit=log_units.unit(log), by_name=by_name)
+
+
+def has_unequal_steps(log: LogFacts, rank: RankRecords, job_batch: float | None) -> bool:
+    """Return True if lines state tokens/s of single steps, and nothing tells the steps' tokens.
+
+    Sequences of any length make such steps, whose rates have no weight.
+    """
+    tally = rank.tally
+    is_told = job_batch is not None or rank.sums.batch is not None
+    is_unknown = rank.shape.is_rate and rank.shape.averaged == "step" and not is_told
+    if not (is_unknown and log_units.unit(log).startswith("tokens") and tally.records):
+        return False
+    by_tokens = tally.iterations / tally.time
+    return math.fsum(tally.lines.rates) / tally.records > (1 + UNEQUAL) * by_tokens
 
 
 def headline(rank: RankRecords | None) -> Estimator:
