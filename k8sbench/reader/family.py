@@ -82,6 +82,8 @@ BEGUN_AT = "begun_at"
 """Fact: start of the run by a line beside the training lines, for :func:`stamp_seconds`."""
 DATED = rf"(?P<{BEGUN_AT}>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{3}})?)"
 """Expression for that fact, of a line with Python's usual date."""
+OPENINGS = 4
+"""Texts of a head of which one shows a further header."""
 OF_EACH_LINE = {BEGUN_AT, "program", "program_version"}
 """Facts that follow from what a logger puts in front of any line."""
 MOST_ITERATIONS = 1e12
@@ -288,12 +290,6 @@ class FactRule(msgspec.Struct, frozen=True):
     pattern: re.Pattern[str]
     says: dict[str, str] = {}
 
-    def states(self, text: str) -> bool:
-        """Return True if a line states more of the run than its program or when it began."""
-        match = self.pattern.search(text)
-        stated = set() if match is None else {*match.groupdict(), *self.says}
-        return not stated <= OF_EACH_LINE
-
     def read(self, line: CleanLine) -> Iterator[Fact]:
         """Yield what a line states."""
         if match := self.pattern.search(line.text):
@@ -385,6 +381,8 @@ class LineReader:
     def __init__(self, family: Family) -> None:
         self._family = family
         self._stated: dict[str, Fact] = {}
+        self.openings: dict[str, None] = {}
+        """Texts of the first lines of the head by which a further header is known."""
         self._rules = self.rules()
         self.needles = tuple(dict.fromkeys(rule.needle for rule in self._rules))
         """Literal texts; every line that can be read holds one."""
@@ -410,7 +408,10 @@ class LineReader:
         """Facts in a line before the first record, also those for :attr:`Family.derive` alone."""
         for rule in self._family.facts:
             if rule.needle in line.text:
-                yield from rule.read(line)
+                for fact in rule.read(line):
+                    if len(self.openings) < OPENINGS and fact.name not in OF_EACH_LINE:
+                        self.openings[rule.needle] = None
+                    yield fact
 
     def derived(self) -> Iterator[Fact]:
         """Yield the facts that follow from the complete head; call once."""
@@ -491,12 +492,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     Of a program that prints its rate in its last line alone (:data:`UNENDED`); None: others.
     """
     make_reader: Callable[[Family], LineReader] = LineReader
-
-    def needles_of_facts(self, text: str) -> Iterator[str]:
-        """Yield the needles of the rules by which a line states a fact of the run."""
-        for rule in self.facts:
-            if rule.needle in text and rule.states(text):
-                yield rule.needle
 
     def reader(self) -> LineReader:
         """Create a reader for one log.

@@ -19,8 +19,6 @@ from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import UNENDED, Family, LineReader, number_in
 from k8sbench.reader.lines import CleanLine, NumberedLine, OrderedLines, pieces
 
-OPENINGS = 4
-"""Texts of a head by one of which a further header is known."""
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
 EVENTS = {"evaluation", "checkpoint"}
@@ -122,7 +120,7 @@ class FamilyLog:
         reader, opening = head.reader, head.opening
         texts = frozenset((*_SHARED, *reader.needles, *([opening] if opening else [])))
         for number, text in self._lines.holding(texts):
-            if opening and opening in text and any(head.family.needles_of_facts(text)):
+            if opening and opening in text and head.begins_with((number, text)):
                 yield from self._begun_again(head, (number, text))
                 continue
             for line in pieces(text, number):
@@ -167,8 +165,6 @@ class _Head:
         """True if lines of this family are not used, because of that program."""
         self._unread = False
         """True if a line may be a record, and cannot be read."""
-        self._openings: dict[str, None] = {}
-        """Texts of the first lines that stated a fact."""
 
     def concerns(self, text: str) -> bool:
         """True if a line holds a text that this family reads; most are those of other families."""
@@ -188,12 +184,17 @@ class _Head:
         needles = (rule.needle for rule in self.family.records)
         self._unread |= not self._found and any(text and text in line.text for text in needles)
         facts = list(self.reader.head(line))
-        if facts and len(self._openings) < OPENINGS:
-            self._openings |= dict.fromkeys(self.family.needles_of_facts(line.text))
         if len(self._items) < HEAD_ITEMS:
             self._items += facts
             self._items += self._found
         return False
+
+    def begins_with(self, line: NumberedLine) -> bool:
+        """Return True if a line that may begin a further header states a fact of the run."""
+        anew = self.family.reader()
+        for piece in pieces(line[1], line[0]):
+            list(anew.facts(piece))
+        return bool(anew.openings)
 
     @property
     def opening(self) -> str:
@@ -203,7 +204,7 @@ class _Head:
         beginning it is what such programs state first. No training line holds it.
         """
         printed = [item.text for item in self._found]
-        openings = (*self._openings, *(rule.needle for rule in self.family.facts[:1]))
+        openings = (*self.reader.openings, *(rule.needle for rule in self.family.facts[:1]))
         return next((text for text in openings if not any(text in each for each in printed)), "")
 
     def untrained(self) -> UntrainedLog:

@@ -30,6 +30,7 @@ from k8sbench.reader.family import (
     LineRule,
     MarkRule,
     number_in,
+    received_at,
     rule,
 )
 from k8sbench.reader.lines import CleanLine
@@ -210,6 +211,7 @@ class _HfTrainerReader(LineReader):
         self._has_records = True
         yield Record(
             line=line.number,
+            taken=received_at(line.received) if line.received else None,
             text=text,
             source=line.source,
             shape=_SHAPE,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from k8sbench.model.sample import Fact, Item, Record, Shape
-from k8sbench.reader.family import BEGUN_AT, Family, LineReader, LineRule, rule
+from k8sbench.reader.family import BEGUN_AT, Family, LineReader, LineRule, received_at, rule
 from k8sbench.reader.lines import CleanLine
 
 _NEEDLE = ":::MLLOG"
@@ -301,6 +301,7 @@ class _MlperfReader(LineReader):
         steps = max(round(self._amount) - before, 1)
         yield Record(
             line=line.number,
+            taken=received_at(line.received) if line.received else None,
             text=line.text,
             source=line.source,
             shape=_SECONDS if speed.rate is None else rate,

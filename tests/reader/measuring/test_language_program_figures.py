@@ -132,7 +132,7 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
     ),
     # 524,288 tokens in 512 ms, once in twice that. The printed tokens per second are smoothed.
-    "llmc.log": (
+    "llm_c.log": (
         "llm.c",
         {},
         {
@@ -146,7 +146,7 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "accuracy.final": 0.248954,
         },
     ),
-    "llmc_readme.log": (
+    "llm_c_readme.log": (
         "llm.c",
         {},
         {"time_weighted": 524288 / 2.56, "gpus": 1, "batch_size_per_gpu": 512},

@@ -703,3 +703,74 @@ def test_rates_far_above_the_samples_of_the_run_by_its_time_are_those_of_handing
     assert ids(found, "reject") == rejected
     sentences = [one.sentence for one in found.reasons if one.id in rejected]
     assert all("800000" in sentence for sentence in sentences)
+
+
+def mlperf_blocks(begin: float = 0.0, *, blocks: int = 8, step: int = 1) -> list[str]:
+    """Return a run of blocks of 1,000 samples at 10/s, with evaluations of 10 s behind them.
+
+    Events number the samples that were done ``step`` blocks before their end.
+    """
+    events = [mlperf_event(begin, "global_batch_size", 10), mlperf_event(begin, "run_start")]
+    for number in range(blocks):
+        at = begin + 110.0 * number
+        done = 1000 * (number + 1)
+        events += [
+            mlperf_event(at, "block_start"),
+            mlperf_event(at + 100, "tracked_stats", {"throughput": 10.0}, step=done - 1000 * step),
+            mlperf_event(at + 100, "eval_start"),
+            mlperf_event(at + 110, "eval_stop"),
+        ]
+    return [*events, mlperf_event(begin + 110.0 * blocks, "run_stop", status="success")]
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_samples_that_mlperf_counts_at_the_begin_of_a_block_are_those_of_its_end(step: int) -> None:
+    found = of("mlperf", mlperf_blocks(step=step), gpus=8)
+    assert (found.verdict, found.iterations, present(found.window).seconds) == ("valid", 700, 700.0)
+
+
+def test_two_runs_of_mlperf_in_one_log_are_two() -> None:
+    found = of("mlperf", [*mlperf_blocks(), *mlperf_blocks(5000.0)], gpus=8)
+    assert ids(found, "reject") == ["two-runs"]
+
+
+def test_a_log_of_mlperf_without_the_end_of_an_epoch_states_no_rate_of_epochs() -> None:
+    log = [mlperf_event(0, "train_samples", 6_513_144), *mlperf_blocks()]
+    assert of("mlperf", log, gpus=8).verdict == "valid"
+
+
+@pytest.mark.parametrize(("rate", "held"), [(10_000.0, ["20"]), (12_500.0, [])])
+def test_a_rate_of_mlperf_says_which_evaluations_are_in_it(rate: float, held: list[str]) -> None:
+    log = [
+        mlperf_event(0, "global_batch_size", 1000),
+        mlperf_event(0, "train_samples", 1_000_000),
+        mlperf_event(0, "run_start"),
+        mlperf_event(40, "eval_start"),
+        mlperf_event(60, "eval_stop"),
+        mlperf_event(100, "tracked_stats", {"throughput": rate}, epoch_num=1.0),
+        mlperf_event(100, "run_stop", status="success"),
+    ]
+    found = of("mlperf", log, gpus=8)
+    (said,) = (each for each in found.reasons if each.id == "summary-only")
+    assert (found.rate, re.findall(r"(\d+) s of", said.sentence)) == (rate, held)
+
+
+def test_rates_of_steps_whose_tokens_nothing_tells_have_no_mean() -> None:
+    log = [
+        f"Step {step} | loss:1.5 lr:2e-05 tokens_per_second_per_gpu:{200 + step % 5 * 200}.1234567 "
+        for step in range(1, 101)
+    ]
+    found = of("torchtune", log, gpus=1)
+    assert ids(found, "reject") == ["batch-unverified"]
+    assert present(found.unverified).time_weighted is None
+
+
+def test_a_pipeline_s_rate_and_time_of_another_batch_than_the_head_s_are_rejected() -> None:
+    head = "[2026-03-02 10:00:00,000] [INFO] [config.py:988:print]   train_batch_size ..... {}"
+    lines = [
+        f"steps: {step} loss: 2.99 iter time (s): 0.500 samples/sec: 64.000"
+        for step in range(10, 410, 10)
+    ]
+    for batch, reasons in ((32, []), (320, ["batch-mismatch"])):
+        found = of("deepspeed", [head.format(batch), *lines], gpus=8)
+        assert ids(found, "reject") == reasons

@@ -161,7 +161,7 @@ def test_a_loss_is_that_of_the_last_line_up_to_the_point() -> None:
 WHOLE_WINDOWS = {
     "k8sbench_master.log": "k8sbench",
     "dle_resnet50_2022.log": "dle-resnet50",
-    "llmc.log": "llm.c",
+    "llm_c.log": "llm.c",
     "maxtext.log": "maxtext",
     "nemo_1.log": "nemo",
 }

@@ -15,7 +15,7 @@ from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.store import programs
 
-LOGS = ("llmc.log", "maxtext.log", "nemo_1.log")
+LOGS = ("llm_c.log", "maxtext.log", "nemo_1.log")
 OF_MMSEG = ("--gpus", "1", "--batch-size", "4", "--precision", "fp32")
 REINDEX = ("store", "reindex", "--measure")
 
