@@ -108,6 +108,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which stamps without year or date repeat."""
     counts_samples: bool = False
     """True if iterations are numbered by the samples of the job, as MLPerf's."""
+    stamps_declared: bool = True
+    """False for a declared format whose lines begin with a time that its file leaves out.
+
+    What a step has is known from that file alone, so that only a factor contradicts it."""
     counts_micro_batches: bool = False
     """True if iterations are numbered by micro batches: fact ``accumulation`` says how many."""
     events_known: bool = True

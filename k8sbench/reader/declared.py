@@ -34,6 +34,7 @@ from k8sbench.reader.family import (
     LineRule,
     MarkRule,
     RecordRule,
+    leading_stamp,
     number_in,
     positive,
     stamp_reader,
@@ -86,6 +87,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             last=declared.last or 0,
             numbering=declared.numbering if "epoch" in groups else "run",
             first_epoch=declared.first_epoch,
+            stamps_declared="stamp" in groups,
             begins_late="elapsed" in groups,
             holds_events=declared.includes_events,
             complete=declared.averaged != "step",
@@ -239,6 +241,8 @@ class _DeclaredReader(TotalsReader):
         for rule in self._family.records:
             for match in rule.pattern.finditer(line.text):
                 if (record := self.record(rule, line, match)) is not None:
+                    if not record.shape.stamps_declared:
+                        record = msgspec.structs.replace(record, stamp=leading_stamp(line.text))
                     yield record
                 if isinstance(match, Converted):
                     yield from _unread(line, match)

@@ -60,6 +60,15 @@ def stamp_seconds(text: str) -> float | None:
         return None
 
 
+_LEADING = re.compile(r"\W{0,2}(\d{4}[-/]\d\d[-/]\d\d)[ T,]{1,2}(\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)")
+
+
+def leading_stamp(text: str) -> float | None:
+    """Return the time that a line begins with; None without one."""
+    match = _LEADING.match(text)
+    return None if match is None else stamp_seconds(f"{match[1]} {match[2]}")
+
+
 def received_at(text: str) -> float | None:
     """Return when the node received a line; None without such a stamp."""
     if text[10:11] != "T":

@@ -124,7 +124,8 @@ class FamilyLog:
                 yield from self._begun_again(head, (number, text))
                 continue
             for line in pieces(text, number):
-                yield from _read(reader, line)
+                yield from _yield_common_marks(line)
+                yield from reader.read(line)
 
     def _begun_again(self, head: _Head, opening: NumberedLine) -> Iterator[Item]:
         """Read the facts of a further header, up to the next record."""

@@ -141,7 +141,8 @@ class Arrivals:
         steps = position - self._position
         self._position = position
         at, began = record.taken, self._began
-        self._whole.add(entry.time, at)
+        if at is not None or self._latest is not None:
+            self._whole.add(entry.time, at)
         if at is not None and self._latest is not None and not self._explained:
             back = self._latest - at
             if back > max(LEAST_SECONDS, self._back[0]):

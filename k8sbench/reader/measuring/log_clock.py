@@ -226,7 +226,8 @@ class LogClock:
             text = f"The log's time stamps, by which the time is known, are wrong{why}."
             yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
             return
-        if unit is None or not self._shape.complete or not self._records:
+        tells = self._shape.complete and self._shape.stamps_declared
+        if unit is None or not tells or not self._records:
             return
         printed = self._time * unit
         clock = self._clock
@@ -326,7 +327,7 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
 
     A line may leave time out, and never has more than there was.
     """
-    if unit is None or tally.stamped is None:
+    if unit is None or tally.stamped is None or not shape.stamps_declared:
         return
     first, last = tally.stamped
     passed = first.seconds_to(last)
@@ -370,6 +371,8 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
         is_far = clock.is_far_apart(unit)
+        if not (is_far or shape.stamps_declared):
+            return
         yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
 
 

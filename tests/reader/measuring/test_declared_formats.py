@@ -173,3 +173,21 @@ def test_a_step_number_of_samples_becomes_one_of_steps(head: list[str], known: A
     with pytest.raises(InputError, match="samples of a step are not known") as caught:
         measured_by(lines, format=form, gpus=None, batch_size=None)
     assert caught.value.action == "Give --gpus and --batch-size."
+
+
+@pytest.mark.parametrize(("rate", "rejected"), [(128.0, []), (6.4, ["clock-mismatch"])])
+def test_a_time_that_a_file_leaves_out_contradicts_a_rate_that_is_far_from_it(
+    rate: float, rejected: list[str]
+) -> None:
+    declared = LogFormat(
+        name="mine",
+        unit="samples",
+        per="job",
+        record=r"step (?P<iteration>\d+) .* (?P<rate>[\d.]+)/s",
+    )
+    lines = [
+        f"2026-03-02,10:{step // 2 // 60:02}:{step // 2 % 60:02} | step {step} at {rate}/s"
+        for step in range(10, 410, 10)
+    ]
+    found = measured_by(lines, format=declared, gpus=1, batch_size=64)
+    assert ids(found, "reject") == rejected
