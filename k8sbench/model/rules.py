@@ -30,7 +30,8 @@ BATCH_MISMATCH = reject(
     "batch-mismatch",
     "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "
     "the configuration, the whole job's batch, and AI-Rank's size of the data set ÷ steps "
-    "of an epoch. Rate × seconds of a line may differ by 2 % and 0.002 s of rounding.",
+    "of an epoch. Rate × seconds of a line may differ by 2 % and 0.002 s of rounding. Or the "
+    "batch or sequence length is another one after a restart.",
     "Correct --batch-size or --gpus; in AI-Rank's logs, the size in the `load_data` line.",
 )
 BATCH_SIZE = reject(
@@ -78,7 +79,8 @@ FRAMEWORK = reject(
 GPU_COUNT = reject(
     "gpu-count",
     "The logged number of GPUs differs from the plan's, --gpus or the log's name, or that "
-    "of nodes from its name. Or the log states two numbers. The environment's may count "
+    "of nodes from its name. Or the log states two numbers, such as before and after a restart. "
+    "The environment's may count "
     "nodes: it is compared only if neither is given, and program and launcher do not agree "
     "on another.",
     "Give the number that the job really had.",
@@ -182,8 +184,8 @@ TRAINER_COUNT = reject(
 )
 TWO_RUNS = reject(
     "two-runs",
-    "The log holds more than one run. A second header without a restart, another total, "
-    "batch, model or number of GPUs, or several summaries and no training lines. Or "
+    "The log holds more than one run. Behind a second header the iterations begin anew or another "
+    "number of them is planned, or several different summaries and no training lines. Or "
     "iterations go back without a restart that explains it. For our own trainers also "
     "another run id, mode, data or start weights. Of several files, one differs from the "
     "others.",
@@ -199,8 +201,9 @@ UNREAD_NUMBER = reject(
 BATCH_UNVERIFIED = warn(
     "batch-unverified",
     "The log does not state its batch, and the figure depends on it, or the format is "
-    "declared. The batch is from --batch-size or the benchmark's file. Rejects if neither "
-    "states one and the figure depends on it.",
+    "declared. The batch is from --batch-size or the file of the benchmark that --benchmark names. "
+    "Rejects if neither states one and the figure depends on it, or if rates of single steps "
+    "differ by 5 % and nothing tells the tokens of a step.",
     "Give the batch per GPU with --batch-size; a program's option may count a node's (TSM).",
 )
 BROKEN_SAMPLES = warn(
@@ -316,7 +319,8 @@ SOCKETS_BETWEEN_NODES = warn(
 )
 SUMMARY_ONLY = warn(
     "summary-only",
-    "The log states one rate for the whole run, warm-up included, and no records.",
+    "The log states one rate for the whole run, warm-up included, and no records. The message "
+    "has the seconds of evaluations that the rate holds.",
     "Nothing to do; such a log has no other estimators.",
 )
 TF32_LIKELY = warn(

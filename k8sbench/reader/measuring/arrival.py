@@ -50,7 +50,7 @@ class _Sums(NamedTuple):
 
 
 class _WholeRun:
-    """What all lines claim, beside the time from the second moment to the last but one.
+    """Claims of all lines, beside the time from the second moment to the last but one.
 
     Whoever reads a log may begin late, and what is held at its end may be written at once. In
     between the lines of a moment claim time since the moment before, whatever else happened.

@@ -125,7 +125,7 @@ class LogFacts:
         self._headers = 0
         """Further headers so far."""
         self._anew: _Anew | None = None
-        """What begins anew with a further header or file; None: neither since the last record."""
+        """The latest further header or file; None: neither since the last record."""
         self._count = 0
         """Records so far."""
         self._received: dict[str, list[float | None]] = {}
