@@ -376,12 +376,11 @@ def _added(count: float | None, before: float) -> float | None:
 
 def _holds_evaluations(speed: _Speed, samples: float | None) -> bool:
     """Return True if an event's rate is its samples by the time of evaluations, too."""
-    if not (speed.evaluated and speed.passed and speed.rate and samples):
+    passed, evaluated = speed.passed or 0.0, speed.evaluated
+    if not (speed.rate and samples) or passed <= 0 or evaluated <= 0:
         return False
-    of_training, of_all = (
-        samples / time for time in (speed.passed, speed.passed + speed.evaluated)
-    )
-    return abs(speed.rate - of_all) < abs(speed.rate - of_training)
+    by_all = speed.rate * (passed + evaluated) / samples
+    return math.isclose(by_all, 1.0, rel_tol=min(ROUNDED, evaluated / passed / 2))
 
 
 def _number(value: object) -> float | None:
