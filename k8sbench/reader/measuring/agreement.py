@@ -91,7 +91,7 @@ def _model(case: Case) -> Iterator[Finding]:
     model = log.facts.first("model")
     if expected.planned and expected.model:
         names = expected.logged_models
-        reads_model = expected.by_user and isinstance(expected.format, str)
+        reads_model = expected.by_user and expected.declared is None
         if model and names and not any(name in model.lower() for name in names):
             text = f"The benchmark's model is {expected.model}; the log's is {model}."
             yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("model"))
@@ -202,7 +202,7 @@ def _batch(case: Case) -> Iterator[Finding]:
         )
         yield rules.BATCH_SIZE.finding(text, where, severity="reject" if matters else "warn")
     elif (
-        (by_batch or not isinstance(expected.format, str))
+        (by_batch or expected.declared is not None)
         and logged is None
         and total is None
         and expected.by_user

@@ -164,8 +164,8 @@ def _of_whole_run(log: LogFacts, summary: Mark, job_batch: float | None) -> Esti
         return NO_LENGTH
     if rate is not None:
         rate *= (conversion or 1) * _share_that_ran(summary)
-        declared = log.expected.format
-        per_card = not isinstance(declared, str) and declared.per == "card"
+        declared = log.expected.declared
+        per_card = declared is not None and declared.per == "card"
         per_card |= summary.values.get("per") == "card"
         figure = rate * ((log.expected.gpus or log.facts.whole("gpus") or 1) if per_card else 1)
     elif seconds is not None and job_batch is not None:

@@ -108,6 +108,11 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     accept: tuple[str, ...] = ()
     """Ids of reasons that are overruled."""
 
+    @property
+    def declared(self) -> LogFormat | None:
+        """The declared format; None for a built-in family."""
+        return None if isinstance(self.format, str) else self.format
+
     def batch_sizes_of(self, precision: str | None) -> set[int]:
         """Return the catalog's batches at a precision; all if it is None."""
         if precision is None:

@@ -99,8 +99,8 @@ def reasons(case: Case) -> Iterator[Finding]:
 
 def _unconfirmed(expected: Expectation) -> Iterator[Finding]:
     """Reject by a format that nobody has confirmed."""
-    declared = expected.format
-    if isinstance(declared, str) or declared.confirmed:
+    declared = expected.declared
+    if declared is None or declared.confirmed:
         return
     file, action = expected.declared_in, None
     if file is not None:

@@ -158,7 +158,7 @@ def impl(log: LogFacts) -> str:
     stated = log.facts.first("impl") or log.expected.impl
     if stated is not None:
         return stated
-    if not isinstance(log.expected.format, str):
+    if log.expected.declared is not None:
         return "user"
     return "upstream" if "program" in log.facts else "unknown"
 
@@ -258,7 +258,7 @@ def stated_samples(log: LogFacts) -> float | None:
     length = log_units.stated_length(log)
     if log.facts.whole("global_batch") is not None:
         return log.facts.whole("global_batch")
-    if tokens is not None and (length or not isinstance(log.expected.format, str)):
+    if tokens is not None and (length or log.expected.declared is not None):
         return tokens / (log_units.sequence_length(log) or 1)
     amount = log_units.step_of_lines(log)
     if log.rank is None or amount is None or log.rank.tally.steps.vary:
@@ -306,7 +306,7 @@ def shares_samples(log: LogFacts, gpus: int) -> bool:
     total = stated_samples(log)
     if total is None or printed_batch(log) is not None:
         return False
-    if not isinstance(log.expected.format, str):
+    if log.expected.declared is not None:
         return total % gpus > 0
     return log.family.shares_samples
 

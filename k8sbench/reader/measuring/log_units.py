@@ -22,7 +22,7 @@ def unit(log: LogFacts) -> str:
         rank = log.rank
         counts = {"tokens_per_step", "sequence_length"}.isdisjoint(log.facts)
         timed = rank is not None and not rank.shape.is_rate and rank.tally.steps.mean is None
-        if isinstance(log.expected.format, str) and found == "tokens/s" and counts and timed:
+        if log.expected.declared is None and found == "tokens/s" and counts and timed:
             found = "samples/s"
     return found if "/" in found else f"{found}/s"
 
@@ -33,7 +33,7 @@ def conversion(log: LogFacts) -> float | None:
     A benchmark may count tokens where the program that it names counts sequences. A declared
     format counts what its benchmark does.
     """
-    if log.expected.unit is None or not isinstance(log.expected.format, str):
+    if log.expected.unit is None or log.expected.declared is not None:
         return 1.0
     counted = log.facts.first("unit") or log.family.unit
     tokens = unit(log).startswith("tokens")
@@ -59,12 +59,12 @@ def sequence_length(log: LogFacts) -> int | None:
 
 def stated_length(log: LogFacts) -> int | None:
     """Return the tokens of a sequence by the log or its format; None if unknown."""
-    declared = log.expected.format
+    declared = log.expected.declared
     stated = log.facts.whole("option.sequence_length") or log.facts.whole("sequence_length")
-    return stated or (None if isinstance(declared, str) else declared.sequence_length)
+    return stated or (None if declared is None else declared.sequence_length)
 
 
 def lacks_length(log: LogFacts) -> bool:
     """True if a built-in family counts tokens, and nothing tells those of a sequence."""
-    is_known = sequence_length(log) is not None or not isinstance(log.expected.format, str)
+    is_known = sequence_length(log) is not None or log.expected.declared is not None
     return unit(log).startswith("tokens") and not is_known

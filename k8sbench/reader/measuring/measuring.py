@@ -12,7 +12,6 @@ from k8sbench.model import rules, verdict
 from k8sbench.model.arithmetic import beyond_fp32, beyond_peak
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.gpu_metrics import SeriesQuery
-from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import (
     AccuracyResult,
     Arithmetic,
@@ -150,8 +149,8 @@ def _read(sources: Iterable[OpenedLog], expected: Expectation | Sequence[Expecta
     log.close()
     if not log.is_recognised:
         raise nothing_measured.no_training_line(log)
-    if log.rank is None and isinstance(log.expected.format, LogFormat):
-        nothing_measured.check_declared(log, log.expected.format)
+    if log.rank is None and log.expected.declared is not None:
+        nothing_measured.check_declared(log, log.expected.declared)
     return log
 
 

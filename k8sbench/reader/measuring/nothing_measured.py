@@ -24,10 +24,10 @@ DECLARE = (
 
 def measurement(files: Sequence[str], expected: Expectation, error: InputError) -> Measurement:
     """The measurement of a run that succeeded and whose logs hold nothing to measure."""
-    declared = expected.format
+    declared = expected.declared
     rejected = Measurement(
         files=tuple(files),
-        format=declared if isinstance(declared, str) else declared.name,
+        format=str(expected.format) if declared is None else declared.name,
         impl=expected.impl or "unknown",
         framework=expected.framework,
         gpus=expected.gpus,
