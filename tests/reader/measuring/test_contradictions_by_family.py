@@ -252,7 +252,7 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
         NO_RATE: (
             *("k8sbench", "mmseg", "mmengine", "tsm", "hf-trainer", "megatron", "nemo", "nanogpt"),
             *("nanochat", "llm.c", "modded-nanogpt", "llama-factory", "paddlenlp", "torchvision"),
-            *("detectron2", "lerobot", "hugectr"),
+            *("detectron2", "lerobot", "hugectr", "litgpt", "open-clip", "fairseq"),
         ),
         RATE_ALONE: ("plsc", "torchtune", "olmo", "deepspeed", "mlperf"),
         "rate × seconds are the batch that nothing else states": ("paddleclas", "paddlevideo"),
