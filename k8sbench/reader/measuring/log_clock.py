@@ -48,6 +48,8 @@ ABOUT = 0.1
 OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
+DISPROVED = 0.25
+"""The same, of lines that claim more time than passed, from which one of the two is wrong."""
 ROOT = 2**0.25
 FAR_APART = 6.0
 """The same as a factor, from which one of the two is wrong."""
@@ -345,7 +347,8 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
     """Yield how far stamps and printed times differ without a stated reason.
 
-    A warning; a contradiction from a factor on that no work beside the training explains.
+    A warning; a contradiction from a factor on that no work beside the training explains, or that
+    no choice of the printed steps does.
     """
     if unit is None or tally.stamped is None:
         return
@@ -370,7 +373,8 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
             why = "time passed that no training line has, and no other line that was read tells why"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
-        is_far = clock.is_far_apart(unit)
+        is_disproved = shape.stamps_declared and ratio > 1 + DISPROVED
+        is_far = is_disproved or clock.is_far_apart(unit)
         if not (is_far or shape.stamps_declared):
             return
         yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)

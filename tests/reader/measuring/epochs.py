@@ -1,5 +1,7 @@
 """Logs with epochs, of PaddleClas and PaddleVideo."""
 
+import itertools
+
 
 def paddleclas(mean: float, total: float, epoch: int = 0) -> list[str]:
     """An epoch whose lines reach iteration 91, and its total."""
@@ -22,15 +24,16 @@ def paddlevideo(epoch: int, seconds: list[float], total: float, steps: int = 161
 
     The first step took 4 s; every 20th is printed.
     """
+    ends = itertools.accumulate([4.0, *(20 * each for each in seconds)])
     lines = [
-        f"[03/02 10:{epoch:02d}:{index:02d}] epoch:[ {epoch:2}/50 ] train step:{index * 20} "
+        f"[03/02 10:{epoch:02d}:{at:02.0f}] epoch:[ {epoch:2}/50 ] train step:{index * 20} "
         f"loss: 6.0 lr: 0.08 top1: 0.1 top5: 0.2 elapse: {each:.3f} reader: 0.001s "
         f"ips: {16 / each:.5f} instance/sec."
-        for index, each in enumerate([4.0, *seconds])
+        for index, (each, at) in enumerate(zip([4.0, *seconds], ends, strict=True))
     ]
     lines.append(
-        f"[03/02 10:{epoch:02d}:40] END epoch:{epoch} train loss_avg: 5.0 top1_avg: 0.1 "
-        f"elapse_avg: {total / steps:.3f} reader_avg: 0.010 elapse_sum: {total:.3f}s "
+        f"[03/02 10:{epoch:02d}:{4 + total:02.0f}] END epoch:{epoch} train loss_avg: 5.0 "
+        f"top1_avg: 0.1 elapse_avg: {total / steps:.3f} reader_avg: 0.010 elapse_sum: {total:.3f}s "
         f"ips: {16 * steps / total:.5f} instance/sec."
     )
     return lines

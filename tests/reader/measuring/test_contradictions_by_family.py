@@ -233,7 +233,6 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
             *("detectron2", "hugectr"),
         ),
         NO_SECONDS: ("plsc",),
-        OF_FEW_STEPS: ("paddlevideo",),
     },
     "quarter_of_the_arrival": {
         NO_SECONDS: ("torchtune", "olmo"),
