@@ -150,6 +150,8 @@ FAMILY_NAMES = (
     "llm.c",
     "modded-nanogpt",
     "torchtune",
+    "automodel",
+    "verl",
     "olmo",
     "maxtext",
     "llama-factory",

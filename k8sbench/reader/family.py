@@ -129,7 +129,7 @@ class RecordRule(msgspec.Struct, frozen=True):
     Groups: ``iteration``, ``epoch``, ``epochs`` (planned), ``total``, ``rate``, ``step_seconds``,
     ``mean_seconds``, ``data_seconds``, ``compute_rate`` (without the wait for data), ``loss``,
     ``middle`` (the text that holds the loss), ``stamp``, ``memory``, ``step_samples`` (of the whole
-    job), ``mfu`` (percent), ``tflops`` (per GPU).
+    job), ``mfu`` (percent), ``tflops`` (per GPU), ``holds`` (other work in the line's time).
 
     ``elapsed`` (seconds since the program began) and ``all_samples`` (of the whole job so far) are
     totals, which :class:`~k8sbench.reader.totals.TotalsReader` reads. ``steps`` is the number of
@@ -226,6 +226,7 @@ class RecordRule(msgspec.Struct, frozen=True):
             step_samples=positive(text("step_samples")),
             mfu=positive(text("mfu")),
             tflops=positive(text("tflops")),
+            holds=text("holds") or (),
             memory_mib=number_in(text("memory")),
         )
 

@@ -124,6 +124,9 @@ def _gpus(case: Case) -> Iterator[Finding]:
     if logged is not None and logged != case.gpus:
         text = f"{given[0].upper()}{given[1:]}, the log says {logged}."
         yield rules.GPU_COUNT.finding(text, log.facts.places("gpus"))
+    elif case.gpus % (parallel := log.facts.whole("data_parallel") or 1):
+        text = f"{given[0].upper()}{given[1:]}, no multiple of the log's {parallel} parallel ranks."
+        yield rules.GPU_COUNT.finding(text, log.facts.places("data_parallel"))
     elif len(stated) > 1:
         text = f"The log says {' GPUs and '.join(stated)}."
         yield rules.GPU_COUNT.finding(text, stated.values())

@@ -176,6 +176,46 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "warmup_iterations": 20,
         },
     ),
+    # 16,384 tokens of 8 GPUs, of which two share a sample: 2 s, and 12 s with a validation.
+    "automodel.log": (
+        "automodel",
+        {},
+        {
+            "time_weighted": 41 * 16384 / (40 * 2 + 12),
+            "time_weighted_steady": 8192.0,
+            "gpus": 8,
+            "data_parallel": "4",
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+            "warmup_iterations": 20,
+        },
+    ),
+    # 8,192 tokens in 1.5 s and 16,384 in 2 s by turns, once in 11 s.
+    "automodel.jsonl": (
+        "automodel",
+        {"gpus": 8},
+        {
+            "time_weighted": (21 * 8192 + 20 * 16384) / (21 * 1.5 + 19 * 2 + 11),
+            "median": None,
+            "tokens_per_second": (21 * 8192 + 20 * 16384) / 80.5,
+            "iterations": 41,
+            "window.seconds": 80.5,
+        },
+    ),
+    # 600,000 tokens of 8 GPUs in 40 s and 1,000,000 in 50 s by turns; two steps with a validation
+    # do not count. A quarter of 60 planned steps is the warm-up.
+    "verl.log": (
+        "verl",
+        {},
+        {
+            "time_weighted": (11 * 600_000 + 12 * 1_000_000) / (11 * 40 + 12 * 50),
+            "median": None,
+            "gpus": 8,
+            "iterations": 23,
+            "window.seconds": 1040.0,
+            "warmup_iterations": 15,
+        },
+    ),
     # 8 GPUs, 32 sequences of 2048 tokens in 2 s, once in 4 s.
     "maxtext.log": (
         "maxtext",
@@ -484,6 +524,8 @@ WARNED = {
     "megatron_2021.log": ["unsteady"],
     "nemo_1.log": ["repeated-lines", "unsteady"],
     "modded_nanogpt.log": ["ends-early"],
+    "automodel.log": ["unsteady"],
+    "verl.log": ["ends-early"],
     "deepspeed.log": ["unsteady"],
     "hf_trainer_running.log": ["ends-early"],
     "detectron2.log": ["unsteady"],

@@ -1,0 +1,125 @@
+"""Logs of NVIDIA NeMo Automodel, and its training.jsonl.
+
+By ``nemo_automodel/recipes/llm/train_ft.py`` at 36044ad3 (August 2026), and at 1a5b183f and
+db4c6227 (July and August 2025): ``tps`` is the tokens of the step of the whole job, without the
+padding at their ends, by the time since the end of the step before. So a validation or a checkpoint
+lies in the time of the step after it. Each step has a line. The number in brackets is ``tps`` by
+the data-parallel ranks, which are fewer than the GPUs where several of these share a sample.
+
+Only ``training.jsonl`` states the tokens of a step. Without packing they differ from step to step,
+as ``num_label_tokens`` shows: these tokens have a label, which those of a prompt lack.
+
+Steps count from 0; in 2025 they counted from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from k8sbench.model.sample import Item, Shape
+from k8sbench.reader.family import (
+    BATCH_DOUBT,
+    LOSS_NUMBER,
+    Family,
+    MarkRule,
+    RecordRule,
+    number_in,
+    padded,
+    positive,
+    rule,
+)
+from k8sbench.reader.json_fields import JsonFields
+from k8sbench.reader.lines import CleanLine
+from k8sbench.reader.shares import SharesReader
+
+_SHAPE = Shape(name="automodel", number="rate", holds_events=True, resolution=1.0)
+_JSON_SHAPE = Shape(name="automodel", number="seconds", holds_events=True, resolution=0.001)
+_RECORD = padded(
+    r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| .*?)?"
+    rf"\bstep (?P<iteration>\d{{1,12}}) \| epoch (?P<epoch>\d{{1,6}}) \| loss {LOSS_NUMBER} \|"
+    r".*? tps (?P<rate>\d+\.\d\d)(?:\((?P<share_rate>\d+\.\d\d)/gpu\)| \||$)"
+    r"(?: \| num_label_tokens (?P<labels>\d{1,15})\b)?"
+)
+_JSON = JsonFields(
+    {
+        "iteration": "step",
+        "epoch": "epoch",
+        "stamp": "timestamp",
+        "loss": "loss",
+        "memory": "mem",
+        "job_rate": "tps",
+        "share_rate": "tps_per_gpu",
+        "step_samples": "num_tokens_per_step",
+    },
+    '"num_tokens_per_step": ',
+)
+
+
+def _convert(texts: dict[str, Any]) -> None:
+    texts["job_rate"] = texts["rate"]
+
+
+def _convert_json(texts: dict[str, Any]) -> None:
+    rate, tokens = positive(texts["job_rate"]), positive(texts["step_samples"])
+    texts["step_seconds"] = tokens / rate if tokens and rate else None
+    memory = number_in(texts["memory"])
+    texts["memory"] = memory and memory * 1024
+
+
+SAME_STEP = 0.05
+"""Share by which the tokens of two steps may differ, so that a mean of rates needs no weights."""
+
+
+class _AutomodelReader(SharesReader):
+    """Doubts the rates of lines whose steps have unequal tokens, which the lines do not state."""
+
+    def __init__(self, family: Family) -> None:
+        self._labels: dict[str, float] = {}
+        """Tokens with a label of the first step, by source; 0 once another one differs."""
+        super().__init__(family, fact="data_parallel")
+
+    def compare(self, line: CleanLine, texts: dict[str, Any]) -> Iterator[Item]:
+        yield from super().compare(line, texts)
+        labels = positive(texts.get("labels"))
+        if labels is None:
+            return
+        first = self._labels.setdefault(line.source, labels)
+        if first and abs(labels - first) > SAME_STEP * first:
+            self._labels[line.source] = 0.0
+            text = "The steps differ in tokens, which training.jsonl states and these lines do not"
+            yield line.fact(BATCH_DOUBT, f"{text}: {first:.0f} and {labels:.0f} have a label.")
+
+
+FAMILY = Family(
+    name="automodel",
+    title="NVIDIA NeMo Automodel",
+    framework="pytorch",
+    unit="tokens/s",
+    facts=(rule("World size: ", r"\bWorld size: (?P<gpus>\d+)$"),),
+    records=(
+        RecordRule(
+            "| tps ",
+            _RECORD,
+            _SHAPE,
+            first_iteration=0,
+            convert=_convert,
+            begins=re.compile(r"\bstep \d+ \| epoch "),
+        ),
+        RecordRule(
+            '"num_tokens_per_step": ',
+            _JSON,
+            _JSON_SHAPE,
+            first_iteration=0,
+            convert=_convert_json,
+        ),
+    ),
+    marks=(
+        MarkRule("[val] ", "evaluation", re.compile(r"\[val\] .*\bstep \d+ \| epoch ")),
+        MarkRule("Saving checkpoint to ", "checkpoint"),
+        MarkRule("Loading checkpoint from ", "restart"),
+    ),
+    shares_samples=True,
+    make_reader=_AutomodelReader,
+)
