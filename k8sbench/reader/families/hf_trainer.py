@@ -1,22 +1,32 @@
-"""Hugging Face's Trainer, whose last line has the run's rate.
+"""Hugging Face's Trainer, whose last line has the run's rate; TRL and ms-swift are built on it.
 
 A log without that line, of a run that goes on or was cut off, is measured by its progress bar: its
-whole seconds are the time since the run began.
+whole seconds are the time since the run began. The dictionaries of ms-swift state the same, as
+``global_step/max_steps`` and ``elapsed_time``, and ``iteration`` of those of Megatron-SWIFT
+(``swift/trainers/patcher.py`` and ``swift/megatron/callbacks/print.py`` at 3602360a, August 2026;
+``swift/trainers/callback.py`` at 6c963d89, July 2024). Their ``train_speed`` is a mean since the
+run began, which counts the steps before a resumption, too, in versions before 2026.
 
 The program divides the samples (and steps) of the whole plan by the time since it began. After a
 resume or an early stop fewer steps ran: the log states those elsewhere, if at all. A progress bar
 counts them, and the last line has the epochs that are done, of examples and a batch that the head
 states.
+
+A step of a trainer that generates completions takes the batch of the head in these, while the
+examples of the head, and with them the rate of the last line, are prompts, unless the plan is a
+number of steps (``trl/trainer/grpo_trainer.py`` at f2cd5771, July 2026: ``RepeatSampler``).
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.model.plain_text import significant
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.reader.family import (
     BATCH_DOUBT,
@@ -42,16 +52,28 @@ _KEYS = {
     "train_loss": "final_loss",
     "epoch": "epochs",
 }
+Q = "['\"]"
+"""Quote: the console has Python's, and ms-swift's logging.jsonl those of JSON."""
 _LAST = re.compile(
-    r"\{(?=[^{}]*'train_samples_per_second': '?\d)"
-    + "".join(rf"(?:(?=[^{{}}]*'{key}': '?(?P<{name}>[-+.\de]+))|)" for key, name in _KEYS.items())
+    rf"\{{(?=[^{{}}]*{Q}train_samples_per_second{Q}: {Q}?\d)"
+    + "".join(
+        rf"(?:(?=[^{{}}]*{Q}{key}{Q}: {Q}?(?P<{name}>[-+.\de]+))|)" for key, name in _KEYS.items()
+    )
     + r"[^{}]*"
 )
 _BAR = re.compile(
     r"\| (?P<done>\d{1,12})/(?P<total>\d{1,12}) "
     r"\[(?:(?P<hours>\d{1,4}):)?(?P<minutes>\d\d):(?P<seconds>\d\d)<"
 )
-_CLOCK = ("hours", "minutes", "seconds")
+_DICTIONARY = re.compile(
+    rf"\{{(?=[^{{}}]*{Q}(?:steps\[)?(?:global_step/max_steps|iteration)\]?{Q}: "
+    rf"{Q}(?P<done>\d{{1,12}})/(?P<total>\d{{1,12}}){Q})"
+    rf"(?=[^{{}}]*{Q}elapsed_time{Q}: {Q}(?:(?P<days>\d{{1,4}})d )?(?:(?P<hours>\d\d?)h )?"
+    rf"(?:(?P<minutes>\d\d?)m )?(?P<seconds>\d\d?)s{Q})"
+    rf"(?:(?=[^{{}}]*{Q}train_speed\((?P<unit>iter/s|s/it)\){Q}: (?P<speed>[-.\de]+))|)"
+    r"[^{}]*"
+)
+_CLOCK = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 _HEAD = {
     "Num examples": "examples",
     "Num Epochs": "epochs",
@@ -70,10 +92,12 @@ HALF_DIGIT = 0.0005
 """Half of the last digit of the printed steps per second, which may be few …"""
 ROUNDED_STEPS = 0.01
 """… and the relative error of the steps beside it: later versions round the time, too."""
+COMPLETIONS = "The program generates completions. Its last line counts them or the prompts"
 SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
-_EVAL_RUNTIME = re.compile(r"'eval_runtime': '?(?P<seconds>\d+(?:\.\d+)?)")
-_LOSS_LINE = re.compile(r"^\W*\{'loss': '?(?P<loss>[-+.\de]+|nan)'?, ")
+_EVAL_RUNTIME = re.compile(rf"{Q}eval_runtime{Q}: {Q}?(?P<seconds>\d+(?:\.\d+)?)")
+_COMPLETIONS = re.compile(rf"{Q}completions/\w+{Q}: ")
+_LOSS_LINE = re.compile(rf"^\W*\{{{Q}loss{Q}: {Q}?(?P<loss>[-+.\de]+|nan){Q}?, ")
 
 
 def _whole(fact: Fact) -> int:
@@ -108,6 +132,8 @@ class _HfTrainerReader(LineReader):
         """The training's bar at the latest record, or where it was first seen."""
         self._loss: float | None = None
         self._has_records = False
+        self._generates = False
+        """True if a line is of a trainer that generates completions."""
         self._evaluating = 0.0
         """Seconds of evaluations since the latest record."""
         self._evaluated_in_all = 0.0
@@ -121,6 +147,7 @@ class _HfTrainerReader(LineReader):
             for mark in last.read(line):
                 assert isinstance(mark, Mark)
                 values = {"evaluated": self._evaluated_in_all, **self._steps(mark)}
+                yield from self._samples(mark, line)
                 yield msgspec.structs.replace(mark, values=mark.values | values)
 
         # A later attempt has a head of its own, behind the records of the one before.
@@ -128,9 +155,12 @@ class _HfTrainerReader(LineReader):
         return [
             *(LineRule(needle, self._read_head) for needle in heads),
             LineRule("'loss': ", self._read_loss),
-            LineRule("'eval_runtime': ", self._evaluated),
-            LineRule("it/s", self._bar),
-            LineRule("s/it", self._bar),
+            LineRule('"loss": ', self._read_loss),
+            LineRule("eval_runtime", self._evaluated),
+            LineRule("completions/", self._read_generation),
+            LineRule("it/s", functools.partial(self._bar, _BAR)),
+            LineRule("s/it", functools.partial(self._bar, _BAR)),
+            LineRule("elapsed_time", functools.partial(self._bar, _DICTIONARY)),
             last._replace(read=read),
         ]
 
@@ -175,13 +205,20 @@ class _HfTrainerReader(LineReader):
             self._evaluated_in_all += seconds
             yield line.mark("evaluation", match[0])
 
-    def _bar(self, line: CleanLine) -> Iterator[Item]:
-        for match in _BAR.finditer(line.text):
-            hours, minutes, seconds = (int(match[name] or 0) for name in _CLOCK)
+    def _read_generation(self, line: CleanLine) -> Sequence[Item]:
+        self._generates |= _COMPLETIONS.search(line.text) is not None
+        return ()
+
+    def _bar(self, pattern: re.Pattern[str], line: CleanLine) -> Iterator[Item]:
+        for match in pattern.finditer(line.text):
+            clock = match.groupdict()
+            elapsed = sum(each * int(clock.get(name) or 0) for name, each in _CLOCK.items())
             done = int(match["done"])
             total = int(match["total"])
             self._latest_total = total
-            elapsed = 3600 * hours + 60 * minutes + seconds
+            if pattern is _DICTIONARY:
+                self._total = self._total or total
+                yield from self._compare_speed(line, match, done, elapsed)
             if done and total == self._total:
                 yield from self._record(line, match[0], done, elapsed)
             bar = self._bars.get(total)
@@ -191,6 +228,22 @@ class _HfTrainerReader(LineReader):
                 self._bars[total] = _Bar(done, elapsed, done, elapsed)
             else:
                 self._bars[total] = bar._replace(last=done, ended=elapsed)
+
+    def _compare_speed(
+        self, line: CleanLine, match: re.Match[str], done: int, elapsed: int
+    ) -> Iterator[Fact]:
+        """Doubt a line whose speed, a mean since the run began, contradicts its time.
+
+        A speed in seconds leaves out the steps before a resumption.
+        """
+        speed = number_in(match["speed"]) or 0.0
+        if speed <= 0 or elapsed <= 0:
+            return
+        steps = elapsed * speed if match["unit"] == "iter/s" else elapsed / speed
+        slack = ROUNDED_STEPS * done + done / elapsed + 1
+        if steps > done + slack or (match["unit"] == "iter/s" and steps < done - slack):
+            text = f"A line's time and speed are of {significant(steps, 4)} steps, not {done}."
+            yield line.fact(BATCH_DOUBT, text)
 
     def _record(self, line: CleanLine, text: str, done: int, elapsed: int) -> Iterator[Record]:
         """Yield a record for the steps since the bar at the latest one."""
@@ -236,6 +289,21 @@ class _HfTrainerReader(LineReader):
         numbers = {"by_rate": by_rate, "slack": slack, "planned": planned, "ran": ended - begun}
         return {name: float(number) for name, number in numbers.items()}
 
+    def _samples(self, last: Mark, line: CleanLine) -> Iterator[Fact]:
+        """Doubt what the rate of the last line counts, if the head's batch is another number."""
+        rate, seconds = last.number("whole_run_rate") or 0.0, last.number("seconds") or 0.0
+        batch, steps = self._head.get("batch"), self._head.get("steps")
+        if batch and steps and rate > 0 and seconds > 0:
+            counted = rate * seconds / steps
+            examples = self._head.get("examples", 0)
+            possible = [batch, *(examples / each for each in self._steps_of_epoch())]
+            slack = ROUNDED_STEPS + HALF_DIGIT / rate
+            if not min(possible) / (1 + slack) <= counted <= max(possible) * (1 + slack):
+                samples = f"{significant(counted, 4)} samples a step, its head {batch}"
+                yield line.fact(BATCH_DOUBT, f"The log's last line counts {samples}.")
+        elif self._generates:
+            yield line.fact(BATCH_DOUBT, f"{COMPLETIONS}, which the log's head would show.")
+
     def _of_bar(self, by_rate: float, slack: float) -> int | None:
         """Return the steps of the training's bar, or of one that time and rate come to."""
         totals = [self._total] if self._total else list(self._bars)
@@ -259,19 +327,23 @@ class _HfTrainerReader(LineReader):
         could_end = bar.last + (seconds - bar.ended + 1) / pace
         return begun, planned if could_end >= planned else bar.last
 
-    def _by_epochs(self, planned: int, epochs: float) -> int | None:
-        """Return the last step by the epochs that are done; None if not known."""
-        examples = self._head.get("examples")
-        batch = self._head.get("batch")
-        in_epochs = self._head.get("epochs", 0)
-        if not (examples and batch and 0 < epochs < MOST_EPOCHS and 0 < in_epochs < MOST_EPOCHS):
-            return None  # a data set without a length has no epochs
+    def _steps_of_epoch(self) -> set[int]:
+        """Return the possible steps of an epoch; none where the head does not tell."""
+        examples, batch = self._head.get("examples"), self._head.get("batch")
+        if not (examples and batch) or self._generates:
+            return set()  # of examples that are prompts, and a batch of completions
         # Parts of batches and of accumulations are dropped or not, by settings and version.
         accumulated = max(self._head.get("accumulated", 1), 1)
         batches = {examples * accumulated // batch, -(-examples * accumulated // batch)}
-        lengths = {
-            max(each, 1) for b in batches for each in (b // accumulated, -(-b // accumulated))
-        }
+        return {max(each, 1) for b in batches for each in (b // accumulated, -(-b // accumulated))}
+
+    def _by_epochs(self, planned: int, epochs: float) -> int | None:
+        """Return the last step by the epochs that are done; None if not known."""
+        lengths = self._steps_of_epoch()
+        in_epochs = self._head.get("epochs", 0)
+        if not (lengths and 0 < epochs < MOST_EPOCHS and 0 < in_epochs < MOST_EPOCHS):
+            return None  # a data set without a length has no epochs
+        accumulated = max(self._head.get("accumulated", 1), 1)
         # Epochs may be rounded to two digits.
         slack = min(accumulated, 2) / 2
         if any(abs(epochs * each - planned) <= slack + 0.005 * each for each in lengths):
@@ -294,7 +366,7 @@ FAMILY = Family(
             for text, name in _HEAD.items()
         ),
     ),
-    marks=(MarkRule("'train_samples_per_second'", "summary", _LAST),),
+    marks=(MarkRule("train_samples_per_second", "summary", _LAST),),
     shares_samples=True,
     summary="first",
     bar_seconds=SECONDS_APART,

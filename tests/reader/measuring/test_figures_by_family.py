@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.measuring import measure
-from tests.reader.measuring.support import Lines, figure, fixture, ids, measured
+from tests.reader.measuring.support import Lines, figure, fixture, ids, lines_of, measured
 from tests.unit.presence import present
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -386,6 +386,57 @@ def test_a_last_line_that_contradicts_its_head_is_refused_with_both_numbers(
     (said,) = (each for each in found.reasons if each.severity == "reject")
     assert said.id == "summary-mismatch"
     assert all(number in said.sentence for number in numbers)
+
+
+def generating(samples: int) -> list[str]:
+    """A run of 625 steps in 100 s of 128 completions each, eight to a prompt."""
+    state = "{'loss': 0.1, 'completions/mean_length': 120.5, 'epoch': 1.0}"
+    told = [*head(625, examples="10,000", epochs=1), state, last(100.0, 1.0, 625, samples)]
+    return [line.replace("accumulation) = 16", "accumulation) = 128") for line in told]
+
+
+@pytest.mark.parametrize(("samples", "reasons"), [(10_000, ["batch-mismatch"]), (80_000, [])])
+def test_a_last_line_counts_the_completions_of_the_head_or_is_refused(
+    samples: int, reasons: list[str]
+) -> None:
+    log = generating(samples)
+    found = measured(log, format="hf-trainer", batch_size=None)
+    assert ids(found, "reject") == reasons
+    assert found.rate == (None if reasons else 800.0)
+    told = [line for line in log if "=" not in line]
+    headless = measured(told, format="hf-trainer", batch_size=None)
+    assert ids(headless, "reject") == ["batch-mismatch"]
+
+
+def swift(lines: list[str], old: str, new: str) -> list[str]:
+    """Lines of ms-swift with another text, which they hold."""
+    assert any(old in line for line in lines)
+    return [line.replace(old, new) for line in lines]
+
+
+@pytest.mark.parametrize("quote", ["'", '"'], ids=["console", "logging.jsonl"])
+@pytest.mark.parametrize(
+    "key", ["global_step/max_steps", "steps[global_step/max_steps]", "iteration"]
+)
+def test_dictionaries_of_ms_swift_state_step_and_time(key: str, quote: str) -> None:
+    lines = swift(lines_of("ms_swift.log"), "global_step/max_steps", key)
+    lines = swift(lines, "'", quote)
+    found = measured(lines, format="hf-trainer", gpus=8, batch_size=4, warmup=20)
+    assert found.verdict == "valid"
+    assert found.rate == pytest.approx(180 * 32 / 3610)
+
+
+def test_a_line_of_ms_swift_whose_speed_contradicts_its_time_is_refused() -> None:
+    lines = lines_of("ms_swift.log")
+    known: dict[str, Any] = {"format": "hf-trainer", "gpus": 8, "batch_size": 4, "warmup": 20}
+    slow = swift(lines, "'train_speed(iter/s)': 0.0", "'train_speed(iter/s)': 0.2")
+    assert ids(measured(slow, **known), "reject") == ["batch-mismatch"]
+    # Since 2026 it is of the steps of this attempt, in seconds.
+    speed = re.compile(r"'train_speed\(iter/s\)': [\d.]+")
+    resumed = [speed.sub("'train_speed(s/it)': 40.0", line) for line in lines]
+    assert measured(resumed, **known).verdict == "valid"
+    fast = swift(resumed, "(s/it)': 40.0", "(s/it)': 4.0")
+    assert ids(measured(fast, **known), "reject") == ["batch-mismatch"]
 
 
 @pytest.mark.parametrize(("second", "reasons"), [(39.8, []), (20.0, ["two-runs"])])

@@ -298,6 +298,18 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "warmup_iterations": 20,
         },
     ),
+    # 32 samples: 20 s a step, once 30 s; an evaluation of 60 s is left out. Dictionaries at each
+    # fifth step, without a progress bar.
+    "ms_swift.log": (
+        "hf-trainer",
+        {"gpus": 8, "batch_size": 4},
+        {
+            "time_weighted": 180 * 32 / (179 * 20 + 30),
+            "iterations": 180,
+            "window.seconds": 3610.0,
+            "warmup_iterations": 20,
+        },
+    ),
     # Blocks of 1,024 sequences, 32 a step, at 64/s, once at 32/s; the first is the warm-up.
     "mlperf_throughput.log": (
         "mlperf",
@@ -528,6 +540,7 @@ WARNED = {
     "verl.log": ["ends-early"],
     "deepspeed.log": ["unsteady"],
     "hf_trainer_running.log": ["ends-early"],
+    "ms_swift.log": ["ends-early"],
     "detectron2.log": ["unsteady"],
 }
 """Log → reasons; of all others there are none."""
