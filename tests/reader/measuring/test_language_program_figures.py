@@ -363,6 +363,22 @@ SAMPLES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "accuracy.final": 12.5,
         },
     ),
+    # The same form behind the time of day, without eta: 8 GPUs × 4. An epoch of 105 steps of 0.5 s,
+    # the first in 3 s and once 5 s, then a validation in lines of the same form. Steps 22–101, then
+    # 101 more of the second epoch. Stamps, over midnight: from step 31, 4 steps in no line and a
+    # validation of 6 s between the epochs.
+    "metric_logger.log": (
+        "torchvision",
+        {},
+        {
+            "time_weighted": 181 * 32 / (80 * 0.5 + 3 + 5 + 99 * 0.5),
+            "timestamps": 175 * 32 / (70 * 0.5 + 4 * 0.5 + 6 + 3 + 5 + 99 * 0.5),
+            "iterations": 181,
+            "gpus": 8,
+            "batch_size_per_gpu": 4,
+            "unit": "samples/s",
+        },
+    ),
     # 16 images of 4 GPUs. The mean is of the steps behind the second: behind 20 they take 0.5 s,
     # those of 301–400 1 s.
     "detectron2.log": (
@@ -541,6 +557,7 @@ WARNED = {
     "deepspeed.log": ["unsteady"],
     "hf_trainer_running.log": ["ends-early"],
     "ms_swift.log": ["ends-early"],
+    "metric_logger.log": ["unsteady"],
     "detectron2.log": ["unsteady"],
 }
 """Log → reasons; of all others there are none."""
