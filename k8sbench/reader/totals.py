@@ -51,13 +51,17 @@ class TotalsReader(LineReader):
             if record is not None:
                 yield record
 
+    def groups(self, rule: RecordRule, match: Match) -> dict[str, Any]:
+        """Return the groups of a match, converted."""
+        return rule.groups(match)
+
     def seconds_between(self, before: float, now: float) -> float | None:
         """Return the seconds from one elapsed time to a later one; None if the timer began anew."""
         return now - before if now >= before else None
 
     def record(self, rule: RecordRule, line: CleanLine, match: Match) -> Record | None:
         """Build the record of a match; None if it is the first of its totals, or invalid."""
-        texts = rule.groups(match)
+        texts = self.groups(rule, match)
         iteration = number_in(texts.get("iteration"))
         if iteration is None or not math.isfinite(iteration):
             return None

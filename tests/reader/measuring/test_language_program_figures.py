@@ -164,6 +164,19 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "warmup_iterations": 15,
         },
     ),
+    # The source's stages of 18, 18, 18 and 6 steps: 131,072 tokens in 0.1 s, twice as many in
+    # 0.25 s, three times in 0.3 s, four times in 0.4 s. A quarter of the steps is the warm-up.
+    "modded_nanogpt_schedule.log": (
+        "modded-nanogpt",
+        {"gpus": 8},
+        {
+            "time_weighted": 131072 * (3 + 18 * 2 + 18 * 3 + 6 * 4) / (0.3 + 4.5 + 5.4 + 2.4),
+            "median": None,
+            "iterations": 45,
+            "batch_size_per_gpu": None,
+            "unit": "tokens/s",
+        },
+    ),
     # 2,000 tokens/s on each of 2 GPUs, once 1,000.
     "torchtune.log": (
         "torchtune",
