@@ -14,10 +14,11 @@ from typing import NamedTuple
 from k8sbench.model import clock_note
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
-from k8sbench.reader import declared
+from k8sbench.reader import declared, unread_programs
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import UNENDED, Family, LineReader, number_in
 from k8sbench.reader.lines import CleanLine, NumberedLine, OrderedLines, pieces
+from k8sbench.reader.unread_programs import UnreadProgram
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
@@ -91,6 +92,8 @@ class FamilyLog:
         """Content of a log that has no record; None if its program is unknown."""
         self.unused: tuple[Family, str] | None = None
         """Family whose lines are not used, and the text of the program that goes before it."""
+        self.unread_program: UnreadProgram | None = None
+        """Program without a family that lines before the first record show."""
         self._lines = OrderedLines(blocks)
         self._candidates = candidates
 
@@ -99,7 +102,8 @@ class FamilyLog:
         always = [family for family in FAMILIES.values() if family.is_always_candidate]
         others = [family for family in self._candidates if not family.is_always_candidate]
         heads = [_Head(family) for family in (*always, *others)]
-        head, items = _decided(self._lines.holding(_texts(heads)), heads)
+        lines = self._lines.holding(_texts(heads) | unread_programs.NEEDLES)
+        head, items = _decided(self._look_for_unread_programs(lines), heads)
         if head is not None:
             self.family = head.family
             yield from items
@@ -114,6 +118,13 @@ class FamilyLog:
     def empty(self) -> bool:
         """True if the log has no text."""
         return self._lines.empty
+
+    def _look_for_unread_programs(self, lines: Iterable[NumberedLine]) -> Iterator[NumberedLine]:
+        """Yield the lines, and note a program without a family."""
+        for number, text in lines:
+            if self.unread_program is None:
+                self.unread_program = unread_programs.recognise(text)
+            yield number, text
 
     def _rest(self, head: _Head) -> Iterator[Item]:
         """Everything after the line that decided."""

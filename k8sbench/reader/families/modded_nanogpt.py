@@ -125,15 +125,22 @@ class _ScheduleReader(TotalsReader):
     def derived(self) -> Iterator[Fact]:
         """Yield the facts that follow from the complete head."""
         yield from super().derived()
+        schedule = self._known_schedule()
         changes = self._stated.get("_changes")
         warms_up = self._stated.get("_warms_up_by_stage")
         if changes is None and warms_up is not None:
             yield warms_up.like(BATCH_DOUBT, NOT_IN_LOG)
-        elif changes is not None and not self._schedule:
+        elif changes is not None and not schedule:
             yield changes.like(BATCH_DOUBT, UNREAD)
-        elif changes is not None and self._schedule:
-            parts = [f"{stage.tokens} tokens to step {stage.end}" for stage in self._schedule]
+        elif changes is not None:
+            parts = [f"{stage.tokens} tokens to step {stage.end}" for stage in schedule]
             yield changes.like("batch_schedule", ", ".join(parts))
+
+    def _known_schedule(self) -> list[Stage]:
+        """Return the schedule, once the head is complete."""
+        if self._schedule is None:
+            self._schedule = self._read_schedule()
+        return self._schedule
 
     def _read_schedule(self) -> list[Stage]:
         """Read the schedule in the source; empty without one, or of an unknown form."""
@@ -178,14 +185,13 @@ class _ScheduleReader(TotalsReader):
     def groups(self, rule: RecordRule, match: Match) -> dict[str, Any]:
         """Return the groups of a match, and the tokens of the steps up to its own."""
         texts = super().groups(rule, match)
-        if self._schedule is None:
-            self._schedule = self._read_schedule()
+        schedule = self._known_schedule()
         iteration = int(texts["iteration"])
-        if self._schedule and int(texts["total"]) != self._schedule[-1].end:
-            planned = self._schedule[-1].end
+        if schedule and int(texts["total"]) != schedule[-1].end:
+            planned = schedule[-1].end
             self._contradict(f"The lines are of {texts['total']} steps, the schedule of {planned}.")
-        elif self._schedule:
-            texts["all_samples"] = _tokens_until(self._schedule, iteration)
+        elif schedule:
+            texts["all_samples"] = _tokens_until(schedule, iteration)
         elapsed, mean = texts["elapsed"], positive(texts["mean"])
         steps = 1e3 * elapsed / mean if elapsed and mean else iteration
         slack = 1 + ROUNDED * iteration

@@ -29,6 +29,7 @@ from k8sbench.reader.measuring.stated_facts import StatedFacts
 from k8sbench.reader.measuring.summaries import Summaries
 from k8sbench.reader.measuring.warmup import LONGEST_WARMUP, usual_warmup
 from k8sbench.reader.reading import EVENTS, FamilyLog, UntrainedLog, family_of
+from k8sbench.reader.unread_programs import UnreadProgram
 
 OF_EACH_HEADER = (
     *("gpus", "batch_size", "global_batch", "tokens_per_step", "sequence_length"),
@@ -91,6 +92,8 @@ class LogFacts:
         """Logs without a record, of known programs."""
         self.unused: tuple[Family, str] | None = None
         """Family whose lines are not used, and the text of the program that goes before it."""
+        self.unread_program: UnreadProgram | None = None
+        """Program without a family that a log shows; None without any."""
         self.files: list[str] = []
         self.empty = True
         self.facts = StatedFacts()
@@ -167,6 +170,7 @@ class LogFacts:
         if log.untrained is not None:
             self.untrained.append(log.untrained)
         self.unused = self.unused or log.unused
+        self.unread_program = self.unread_program or log.unread_program
         self.empty &= log.empty
 
     def close(self) -> None:

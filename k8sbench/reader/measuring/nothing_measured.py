@@ -80,6 +80,14 @@ def no_training_line(log: LogFacts) -> InputError:
         )
     if log.untrained:
         return _untrained(log.untrained, file)
+    if log.unread_program is not None:
+        return InputError(
+            f"is a log of {log.unread_program.title}, which k8sbench does not read:"
+            f" {log.unread_program.reason}.",
+            "If one of its lines states a step with its rate or time, declare the format:"
+            " k8sbench measure LOG --declare writes a first one.",
+            file=file,
+        )
     tried = " or ".join(family.name for family in log.families)
     every = ", ".join(FAMILIES)
     others = f"; --format auto tries {every}"
