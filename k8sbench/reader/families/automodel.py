@@ -34,7 +34,7 @@ from k8sbench.reader.json_fields import JsonFields
 from k8sbench.reader.lines import CleanLine
 from k8sbench.reader.shares import SharesReader
 
-_SHAPE = Shape(name="automodel", number="rate", holds_events=True, resolution=1.0)
+_SHAPE = Shape(name="automodel", number="rate", averaged="step", holds_events=True, resolution=1.0)
 _JSON_SHAPE = Shape(name="automodel", number="seconds", holds_events=True, resolution=0.001)
 _RECORD = padded(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| .*?)?"
