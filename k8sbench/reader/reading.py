@@ -90,10 +90,8 @@ class FamilyLog:
         """Detected family, known at the first item; None for a foreign log."""
         self.untrained: UntrainedLog | None = None
         """Content of a log that has no record; None if its program is unknown."""
-        self.unused: tuple[Family, str] | None = None
-        """Family whose lines are not used, and the text of the program that goes before it."""
         self.unread_program: UnreadProgram | None = None
-        """Program without a family that lines before the first record show."""
+        """Program that lines before the first record show, and that no family reads."""
         self._lines = OrderedLines(blocks)
         self._candidates = candidates
 
@@ -111,8 +109,8 @@ class FamilyLog:
         else:
             longest = max((head.untrained() for head in heads), key=lambda log: len(log.items))
             self.untrained = longest if longest.items else None
-            unused = ((head.family, head.yields_to) for head in heads if head.is_unused)
-            self.unused = next(unused, None)
+            unused = (head.unused for head in heads if head.is_unused)
+            self.unread_program = next(unused, self.unread_program)
 
     @property
     def empty(self) -> bool:
@@ -200,6 +198,15 @@ class _Head:
             self._items += facts
             self._items += self._found
         return False
+
+    @property
+    def unused(self) -> UnreadProgram:
+        """The program because of which lines of this family are not used."""
+        return UnreadProgram(
+            f"a program that prints {self.yields_to!r}",
+            f"the rates of {self.family.title} in it leave out a part of each iteration, and no"
+            " family reads its own lines",
+        )
 
     def begins_with(self, line: NumberedLine) -> bool:
         """Return True if a line that may begin a further header states a fact of the run."""

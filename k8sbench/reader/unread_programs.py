@@ -7,50 +7,59 @@ from typing import NamedTuple
 
 
 class UnreadProgram(NamedTuple):
-    """A program without a family."""
+    """A program whose log is recognised, and not read."""
 
     title: str
     """The program, for people."""
-    needle: str
-    """Literal text that every line holds by which the program is recognised."""
-    pattern: re.Pattern[str]
     reason: str
     """Reason not to read its logs: the end of a sentence."""
 
 
-UNREAD_PROGRAMS = (
-    UnreadProgram(
+class _Sign(NamedTuple):
+    """What a program without a family prints, and no other."""
+
+    title: str
+    needle: str
+    """Literal text that every line holds by which the program is recognised."""
+    pattern: re.Pattern[str]
+    reason: str
+
+
+_SIGNS = (
+    _Sign(
         "Composer (LLM Foundry)",
         "\t Train ",
         re.compile(r"\t Train [a-z_]+/[\w/]+: \S"),
         "each of its records has several lines",
     ),
-    UnreadProgram(
+    _Sign(
         "DLLogger",
         "DLL",
         re.compile(r'\bDLL \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ - |\bDLLL \{"'),
         "each program that uses it chooses other lines and names for its numbers, and only NVIDIA's"
         " ResNet-50 of PyTorch has a family",
     ),
-    UnreadProgram(
+    _Sign(
         "Ultralytics",
         "Ultralytics ",
         re.compile(r"\bUltralytics (?:YOLOv)?\d+\.\d+\.\d+\S* \S* ?Python-\d+\.\d+"),
         "it prints a progress bar for each epoch, and no line of a step",
     ),
-    UnreadProgram(
+    _Sign(
         "icefall",
         "tot_loss[",
         re.compile(r"\bEpoch \d+, batch \d+, .*\btot_loss\["),
         "its lines state neither a rate nor a time, and only the stamps in front of them tell it",
     ),
 )
-NEEDLES = frozenset(program.needle for program in UNREAD_PROGRAMS)
+TITLES = tuple(sign.title for sign in _SIGNS)
+"""The programs, for people."""
+NEEDLES = frozenset(sign.needle for sign in _SIGNS)
 
 
 def recognise(text: str) -> UnreadProgram | None:
     """Return the program that a line shows; None for any other line."""
-    for program in UNREAD_PROGRAMS:
-        if program.needle in text and program.pattern.search(text):
-            return program
+    for sign in _SIGNS:
+        if sign.needle in text and sign.pattern.search(text):
+            return UnreadProgram(sign.title, sign.reason)
     return None

@@ -6,21 +6,19 @@ padding at their ends, by the time since the end of the step before. So a valida
 lies in the time of the step after it. Each step has a line. The number in brackets is ``tps`` by
 the data-parallel ranks, which are fewer than the GPUs where several of these share a sample.
 
-Only ``training.jsonl`` states the tokens of a step. Without packing they differ from step to step,
-as ``num_label_tokens`` shows: these tokens have a label, which those of a prompt lack.
+Only ``training.jsonl`` states the tokens of a step: ``num_label_tokens`` has those with a label.
 
 Steps count from 0; in 2025 they counted from 1.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
 from typing import Any
 
-from k8sbench.model.sample import Item, Shape
+from k8sbench.model.sample import Shape
 from k8sbench.reader.family import (
-    BATCH_DOUBT,
     LOSS_NUMBER,
     Family,
     MarkRule,
@@ -31,7 +29,6 @@ from k8sbench.reader.family import (
     rule,
 )
 from k8sbench.reader.json_fields import JsonFields
-from k8sbench.reader.lines import CleanLine
 from k8sbench.reader.shares import SharesReader
 
 _SHAPE = Shape(name="automodel", number="rate", averaged="step", holds_events=True, resolution=1.0)
@@ -40,7 +37,6 @@ _RECORD = padded(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| .*?)?"
     rf"\bstep (?P<iteration>\d{{1,12}}) \| epoch (?P<epoch>\d{{1,6}}) \| loss {LOSS_NUMBER} \|"
     r".*? tps (?P<rate>\d+\.\d\d)(?:\((?P<share_rate>\d+\.\d\d)/gpu\)| \||$)"
-    r"(?: \| num_label_tokens (?P<labels>\d{1,15})\b)?"
 )
 _JSON = JsonFields(
     {
@@ -66,30 +62,6 @@ def _convert_json(texts: dict[str, Any]) -> None:
     texts["step_seconds"] = tokens / rate if tokens and rate else None
     memory = number_in(texts["memory"])
     texts["memory"] = memory and memory * 1024
-
-
-SAME_STEP = 0.05
-"""Share by which the tokens of two steps may differ, so that a mean of rates needs no weights."""
-
-
-class _AutomodelReader(SharesReader):
-    """Doubts the rates of lines whose steps have unequal tokens, which the lines do not state."""
-
-    def __init__(self, family: Family) -> None:
-        self._labels: dict[str, float] = {}
-        """Tokens with a label of the first step, by source; 0 once another one differs."""
-        super().__init__(family, fact="data_parallel")
-
-    def compare(self, line: CleanLine, texts: dict[str, Any]) -> Iterator[Item]:
-        yield from super().compare(line, texts)
-        labels = positive(texts.get("labels"))
-        if labels is None:
-            return
-        first = self._labels.setdefault(line.source, labels)
-        if first and abs(labels - first) > SAME_STEP * first:
-            self._labels[line.source] = 0.0
-            text = "The steps differ in tokens, which training.jsonl states and these lines do not"
-            yield line.fact(BATCH_DOUBT, f"{text}: {first:.0f} and {labels:.0f} have a label.")
 
 
 FAMILY = Family(
@@ -121,5 +93,5 @@ FAMILY = Family(
         MarkRule("Loading checkpoint from ", "restart"),
     ),
     shares_samples=True,
-    make_reader=_AutomodelReader,
+    make_reader=functools.partial(SharesReader, fact="data_parallel"),
 )

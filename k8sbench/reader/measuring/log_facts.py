@@ -90,10 +90,8 @@ class LogFacts:
         """The benchmark that the log states, among the candidates that apply only then."""
         self.untrained: list[UntrainedLog] = []
         """Logs without a record, of known programs."""
-        self.unused: tuple[Family, str] | None = None
-        """Family whose lines are not used, and the text of the program that goes before it."""
         self.unread_program: UnreadProgram | None = None
-        """Program without a family that a log shows; None without any."""
+        """Program that a log shows, and that no family reads; None without any."""
         self.files: list[str] = []
         self.empty = True
         self.facts = StatedFacts()
@@ -169,7 +167,6 @@ class LogFacts:
                 self._add(item, source.name)
         if log.untrained is not None:
             self.untrained.append(log.untrained)
-        self.unused = self.unused or log.unused
         self.unread_program = self.unread_program or log.unread_program
         self.empty &= log.empty
 

@@ -70,22 +70,14 @@ def no_training_line(log: LogFacts) -> InputError:
             f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
             file=file,
         )
-    if log.unused is not None:
-        family, text = log.unused
-        return InputError(
-            f"is of a program that prints {text!r}, whose lines no family reads. The rates of"
-            f" {family.title} in it leave out a part of each iteration, and are not used.",
-            f"Measure the lines of the program itself. {DECLARE}",
-            file=file,
-        )
     if log.untrained:
         return _untrained(log.untrained, file)
     if log.unread_program is not None:
         return InputError(
             f"is a log of {log.unread_program.title}, which k8sbench does not read:"
             f" {log.unread_program.reason}.",
-            "If one of its lines states a step with its rate or time, declare the format:"
-            " k8sbench measure LOG --declare writes a first one.",
+            "If one line states a step with its rate or time, declare its format:"
+            " k8sbench measure LOG --declare writes a template.",
             file=file,
         )
     tried = " or ".join(family.name for family in log.families)

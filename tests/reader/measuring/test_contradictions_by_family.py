@@ -230,9 +230,9 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
         NO_STAMPS: (
             *("timm", "hf-trainer", "nemo", "nanogpt", "nanochat", "llm.c", "modded-nanogpt"),
             *("torchtune", "olmo", "maxtext", "llama-factory", "mlperf", "torchvision"),
-            *("detectron2", "hugectr"),
+            *("detectron2", "hugectr", "verl"),
         ),
-        NO_SECONDS: ("plsc",),
+        NO_SECONDS: ("plsc", "automodel"),
     },
     "quarter_of_the_arrival": {
         NO_SECONDS: ("torchtune", "olmo"),
@@ -245,6 +245,7 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
             *("paddleclas", "paddlevideo", "tsm", "arcface-torch", "hf-trainer", "nanogpt"),
             *("torchtune", "olmo", "llama-factory", "paddlenlp", "mlperf", "lerobot", "hugectr"),
         ),
+        "the numbers of each line state it, not a header": ("verl",),
         "events of the run state it, not a header": ("k8sbench",),
     },
     "twice_the_rate": {
@@ -253,7 +254,8 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
             *("nanochat", "llm.c", "modded-nanogpt", "llama-factory", "paddlenlp", "torchvision"),
             *("detectron2", "lerobot", "hugectr", "litgpt", "open-clip", "fairseq"),
         ),
-        RATE_ALONE: ("plsc", "torchtune", "olmo", "deepspeed", "mlperf"),
+        RATE_ALONE: ("plsc", "torchtune", "olmo", "deepspeed", "mlperf", "automodel"),
+        "its rate is of one GPU, and tells their number": ("verl",),
         "rate × seconds are the batch that nothing else states": ("paddleclas", "paddlevideo"),
     },
     "no_batch": {

@@ -4,7 +4,7 @@ import pytest
 
 from k8sbench.model.errors import InputError
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from k8sbench.reader.unread_programs import UNREAD_PROGRAMS, recognise
+from k8sbench.reader.unread_programs import TITLES, recognise
 from tests.reader.measuring.support import Lines, judged, lines_of
 
 LOGS = {
@@ -34,7 +34,7 @@ PREFIXES = ["", "[rank0]: ", "2026-10-05T09:00:00.123456789Z stdout F "]
 
 
 def test_each_program_of_the_table_has_a_log_here() -> None:
-    assert list(LOGS) == [program.title for program in UNREAD_PROGRAMS]
+    assert list(LOGS) == [*TITLES]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
