@@ -16,7 +16,7 @@ class UnreadProgram(NamedTuple):
 
 
 class _Sign(NamedTuple):
-    """What a program without a family prints, and no other."""
+    """Text that only one program without a family prints."""
 
     title: str
     needle: str

@@ -246,6 +246,12 @@ WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
         {"speed": "80.1234/s"},
         "clock-mismatch",
     ),
+    "the rate of one batch for that of a step in many": (
+        lines_in("openclip"),
+        Row({**OPENCLIP, "speed": "", "unit": "samples/s"}, 128.0),
+        {"speed": "80.1234/s", "averaged": "step"},
+        "clock-mismatch",
+    ),
     "a rate of steps that the stamps contradict": (
         lines_in("ppocr"),
         Row(
