@@ -18,8 +18,8 @@ import msgspec
 
 from k8sbench.app import connections, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import imported_plans, plan_choices, spec_files
-from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
+from k8sbench.catalog import imported_logs, plan_choices, spec_files
+from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import InputError, UsageError
@@ -109,7 +109,7 @@ def measure_run(
         gpu_model=options.gpu_model,
     )
     return MeasuredLog(
-        imported_plans.add_gpu_model(judged.measurement, origin),
+        imported_logs.add_gpu_model(judged.measurement, origin),
         origin,
         judged.recognised,
         judged.possible,
@@ -231,10 +231,10 @@ def import_logs(
             try:
                 files = exchange.copy_logs(folder, log_files.opened(names))
                 at = {str(folder / file.kept_as): file.name for file in files}
-                said = imported_plans.options_in_name(first) if from_names else {}
+                said = imported_logs.options_in_name(first) if from_names else {}
                 log = _measured(at, first, possible, options, said)
             except InputError as error:
-                offered = error if from_names else imported_plans.offer_names(error, first)
+                offered = error if from_names else imported_logs.offer_names(error, first)
                 failures.append(offered)
                 continue
             digests = tuple(file.sha256 for file in files)
@@ -247,16 +247,16 @@ def import_logs(
             taken.append(log)
             copies[log.run_ids] = folder, files
         known = store.runs(RunFilter())
-        of_set = imported_plans.imported_into(set_name, known)
+        of_set = imported_logs.imported_into(set_name, known)
         others = [run for run in known if run not in of_set] if replace else known
-        doubles = imported_plans.find_duplicates(taken, others)
+        doubles = imported_logs.find_duplicates(taken, others)
         failures += doubles
         planned = _Planned([], [], [])
         if not failures or (skip_unreadable and taken and not doubles):
             refused: list[InputError] = []
             planned = _planned(store, taken, known, refused, replace=replace)
             failures += (
-                error if from_names else imported_plans.offer_names(error, str(error.file))
+                error if from_names else imported_logs.offer_names(error, str(error.file))
                 for error in refused
             )
             if failures and not skip_unreadable:
@@ -386,14 +386,14 @@ def _planned(
         first, second = log.run_ids
         try:
             run_id = second if first in ids else first
-            facts = imported_plans.make_facts(
+            facts = imported_logs.make_facts(
                 log.measurement, log.origin, run_id=run_id, set_name=log.set_name
             )
-            sources = imported_plans.stated_by(log, facts, {})
+            sources = imported_logs.stated_by(log, facts, {})
             facts = msgspec.structs.replace(facts, stated_by=sources)
             if not replace and not ids.isdisjoint(log.run_ids):
                 run = store.run(first if first in ids else second)
-                imported_plans.check_same_case(run, facts, log.origin.file)
+                imported_logs.check_same_case(run, facts, log.origin.file)
                 planned.there.append(run)
                 continue
             unchanged = [
@@ -401,9 +401,9 @@ def _planned(
                 for run in known
                 if replace
                 and log.is_of(run)
-                and imported_plans.is_unchanged(run, facts, log.measurement)
+                and imported_logs.is_unchanged(run, facts, log.measurement)
             ]
-            earlier = imported_plans.replaced_runs(log, taken, known) if replace else []
+            earlier = imported_logs.replaced_runs(log, taken, known) if replace else []
             if unchanged:
                 planned.there.append(store.run(unchanged[0]))
                 replaced = {*exchange.read_replaced(store, unchanged[0])}
@@ -428,7 +428,7 @@ def _planned(
         used.add(repeat)
         # Seconds that differ by a millionth keep the order in which the logs were named.
         at = now + number / 1e6
-        run = imported_plans.make_run(
+        run = imported_logs.make_run(
             msgspec.structs.replace(facts, repeat=repeat), log.measurement, at
         )
         planned.added.append((log, run, tuple(each.run_id for each in earlier)))

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.adapters import measuring
-from k8sbench.catalog.imported_plans import MeasuredLog
+from k8sbench.catalog.imported_logs import MeasuredLog
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import InputError, StoreError
 from k8sbench.reader.measuring import expectation

@@ -18,8 +18,8 @@ import msgspec
 from k8sbench import limits
 from k8sbench.app import connections, imports, option_values, results, stores
 from k8sbench.app.results import RunRows
-from k8sbench.catalog import imported_plans
-from k8sbench.catalog.imported_plans import MeasuredLog
+from k8sbench.catalog import imported_logs
+from k8sbench.catalog.imported_logs import MeasuredLog
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
@@ -319,7 +319,7 @@ class Observer(NamedTuple):
             log = self.measure(files, job, options=self._given())
             model = objects.gpu_model(self.api, filter(None, seen.nodes.values()))
             found = _stated(log.measurement, self.facts, model)
-            known = imported_plans.make_facts(
+            known = imported_logs.make_facts(
                 found, log.origin, run_id=seen.run.run_id, set_name=seen.run.set_name
             )
         except InputError as error:
@@ -390,7 +390,7 @@ class Observer(NamedTuple):
             **self.facts.job.sources,
             "gpu_model": f"label {PRODUCT} of the nodes",
         }
-        return by_objects | imported_plans.stated_by(log, known, given)
+        return by_objects | imported_logs.stated_by(log, known, given)
 
     def _given(self) -> MeasureOptions:
         """Add the case that the job's objects state to what the user states."""

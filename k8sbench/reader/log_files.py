@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from k8sbench.catalog.imported_plans import STDIN_NAME
+from k8sbench.catalog.imported_logs import STDIN_NAME
 from k8sbench.model.errors import InputError
 from k8sbench.model.plain_text import readable
 

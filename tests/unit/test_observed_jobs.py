@@ -10,8 +10,8 @@ import pytest
 
 from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
-from k8sbench.catalog import imported_plans
-from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
+from k8sbench.catalog import imported_logs
+from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
@@ -301,7 +301,7 @@ def test_of_several_sources_of_a_fact_the_log_is_named_then_the_option() -> None
         None,
         sources={"precision": "line 7 of the log"},
     )
-    found = imported_plans.stated_by(log, facts_of(plan()), given)
+    found = imported_logs.stated_by(log, facts_of(plan()), given)
     assert found["precision"] == "line 7 of the log"
     assert found["batch_size"] == "option --batch-size"
     assert found["gpu_model"] == "annotation k8sbench.io/gpu-model"

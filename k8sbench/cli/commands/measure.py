@@ -28,7 +28,7 @@ from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.report import explanation, formats
 
 if TYPE_CHECKING:
-    from k8sbench.catalog.imported_plans import MeasuredLog
+    from k8sbench.catalog.imported_logs import MeasuredLog
     from k8sbench.model.measurement import Measurement
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from k8sbench.catalog import plan_choices
-from k8sbench.catalog.imported_plans import Shape
+from k8sbench.catalog.imported_logs import Shape
 from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.published import Accuracy
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
@@ -339,7 +339,7 @@ def split_precision(precision: str | None) -> tuple[str | None, str | None]:
 
 
 def named_values(said: Mapping[str, Any]) -> NamedValues:
-    """Return what a name says (:func:`.imported_plans.options_in_name`) as values of the log."""
+    """Return what a name says (:func:`.imported_logs.options_in_name`) as values of the log."""
     precision, amp_dtype = split_precision(said.get("precision"))
     nodes = None
     gpus = said.get("gpus")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from k8sbench.catalog.imported_plans import LogOrigin, MeasuredLog
+from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
 from k8sbench.model.measurement import Measurement
 from tests.reader.measuring.copied_logs import TWO_HOURS, log, varied
 

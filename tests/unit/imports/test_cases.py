@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.catalog import imported_plans, spec_files
-from k8sbench.catalog.imported_plans import LogOrigin
+from k8sbench.catalog import imported_logs, spec_files
+from k8sbench.catalog.imported_logs import LogOrigin
 from k8sbench.model.errors import InputError
 from k8sbench.model.identity import RUN_ID
 from k8sbench.model.measurement import Measurement
@@ -36,15 +36,15 @@ def found(gpus: int, **environment: Any) -> Measurement:
     ],
 )
 def test_the_case_is_known(measured: Measurement, known: LogOrigin, shape: tuple[int, int]) -> None:
-    assert imported_plans.choose_shape(measured, known, []) == shape
+    assert imported_logs.choose_shape(measured, known, []) == shape
 
 
 def test_one_node_is_taken_for_granted_in_a_note_alone() -> None:
     notes: list[str] = []
-    imported_plans.choose_shape(found(4), origin(), notes)
+    imported_logs.choose_shape(found(4), origin(), notes)
     assert notes == ["nothing states the nodes: 4 GPUs are taken to be of one"]
     notes = []
-    imported_plans.choose_shape(found(8), origin(cases=("1x8",)), notes)
+    imported_logs.choose_shape(found(8), origin(cases=("1x8",)), notes)
     assert ["1x8" in note for note in notes] == [True]
 
 
@@ -57,16 +57,16 @@ def test_one_node_is_taken_for_granted_in_a_note_alone() -> None:
 )
 def test_an_unknown_case_is_asked_for(gpus: int, cases: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says) as wrong:
-        imported_plans.choose_shape(found(gpus), origin(cases=cases), [])
+        imported_logs.choose_shape(found(gpus), origin(cases=cases), [])
     assert "--case" in wrong.value.action
 
 
 def test_a_run_id_follows_from_the_logs_and_the_set() -> None:
-    name = imported_plans.run_id("resnet50", "march", ["a"])
-    assert name == imported_plans.run_id("resnet50", "march", ["a"])
+    name = imported_logs.run_id("resnet50", "march", ["a"])
+    assert name == imported_logs.run_id("resnet50", "march", ["a"])
     others = [("resnet50", "april", ["a"]), ("resnet50", "march", ["b"])]
-    assert name not in [imported_plans.run_id(*each) for each in others]
-    long = imported_plans.run_id("a" * 40, "march", ["a"])
+    assert name not in [imported_logs.run_id(*each) for each in others]
+    long = imported_logs.run_id("a" * 40, "march", ["a"])
     assert RUN_ID.fullmatch(long)
     assert len(long) <= 51
 
@@ -74,29 +74,29 @@ def test_a_run_id_follows_from_the_logs_and_the_set() -> None:
 def test_amp_has_the_half_type_of_the_log_or_else_of_the_catalog() -> None:
     def half(**changes: Any) -> str | None:
         measured = msgspec.structs.replace(found(1), precision="amp", **changes)
-        return imported_plans.make_facts(measured, origin(), run_id="r", set_name="s").amp_dtype
+        return imported_logs.make_facts(measured, origin(), run_id="r", set_name="s").amp_dtype
 
     assert half(amp_dtype=None) == "fp16"
     assert half(amp_dtype="bf16") == "bf16"
     measured = msgspec.structs.replace(found(1), precision="amp", amp_dtype=None)
-    unknown = imported_plans.make_facts(measured, LogOrigin(file="a.log"), run_id="r", set_name="s")
+    unknown = imported_logs.make_facts(measured, LogOrigin(file="a.log"), run_id="r", set_name="s")
     assert unknown.amp_dtype is None
 
 
 def test_the_gpu_that_the_user_names_is_taken_where_the_log_names_none() -> None:
     given = origin(gpu_model="Tesla T4")
-    assert imported_plans.add_gpu_model(found(1), given).gpu_model == "Tesla T4"
+    assert imported_logs.add_gpu_model(found(1), given).gpu_model == "Tesla T4"
     stated = msgspec.structs.replace(found(1), gpu_model="Tesla V100")
-    assert imported_plans.add_gpu_model(stated, origin()) == stated
+    assert imported_logs.add_gpu_model(stated, origin()) == stated
     with pytest.raises(InputError, match="states the GPU Tesla V100"):
-        imported_plans.add_gpu_model(stated, given)
+        imported_logs.add_gpu_model(stated, given)
 
 
 @pytest.mark.parametrize(("synchronises", "gpus"), [(True, 4), (True, 1), (False, 4)])
 def test_the_catalog_decides_on_synchronised_statistics(synchronises: bool, gpus: int) -> None:
     variant = msgspec.structs.replace(VARIANT, sync_bn=synchronises)
     known = msgspec.structs.replace(origin(), variant=variant)
-    facts = imported_plans.make_facts(found(gpus), known, run_id="r", set_name="s")
+    facts = imported_logs.make_facts(found(gpus), known, run_id="r", set_name="s")
     assert facts.sync_bn is (synchronises and gpus > 1)
 
 
@@ -105,5 +105,5 @@ def test_a_language_models_log_has_the_sequence_length_that_it_states() -> None:
     known = LogOrigin(file="a.log", loaded=gpt, variant=gpt.spec.variants[0])
     measured = found(1, **{"option.sequence_length": "256"})
     assert (
-        imported_plans.make_facts(measured, known, run_id="r", set_name="s").sequence_length == 256
+        imported_logs.make_facts(measured, known, run_id="r", set_name="s").sequence_length == 256
     )

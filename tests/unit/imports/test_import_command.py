@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.catalog import imported_plans
+from k8sbench.catalog import imported_logs
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store
 from tests.reader.measuring.support import FIXTURES, run
@@ -202,7 +202,7 @@ def test_what_neither_log_nor_option_nor_catalog_states_is_no_fact(cli: Cli) -> 
     ],
 )
 def test_a_logs_name_says_nodes_gpus_batch_precision(name: str, said: dict[str, Any]) -> None:
-    assert imported_plans.options_in_name(name) == said
+    assert imported_logs.options_in_name(name) == said
 
 
 def test_what_only_names_say_is_recorded_when_it_is_asked_for(place: Path, cli: Cli) -> None:

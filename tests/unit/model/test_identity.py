@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from k8sbench.app.objects import drawn_name
-from k8sbench.catalog import imported_plans
+from k8sbench.catalog import imported_logs
 from k8sbench.catalog.planning import make_plan
 from k8sbench.model import identity
 from k8sbench.model.benchmark_object import LONGEST_NAME, MOST_RUNS
@@ -62,7 +62,7 @@ def test_labels_are_label_values() -> None:
 
 
 def test_an_imported_run_has_an_id_that_can_name_a_run() -> None:
-    run_id = imported_plans.run_id("llm.c", "march", ["0" * 64])
+    run_id = imported_logs.run_id("llm.c", "march", ["0" * 64])
     assert identity.checked_run_id(run_id).startswith("llm-c-")
 
 
