@@ -386,10 +386,9 @@ class Observer(NamedTuple):
         if self.options.set_name is not None:
             options["set"] = "option --set"
         given = observed_job.annotation_sources(self.facts) | options
-        by_objects = {
-            **self.facts.job.sources,
-            "gpu_model": f"label {PRODUCT} of the nodes",
-        }
+        by_objects = dict(self.facts.job.sources)
+        if known.pool.gpu_model is not None:
+            by_objects["gpu_model"] = f"label {PRODUCT} of the nodes"
         return by_objects | imported_logs.stated_by(log, known, given)
 
     def _given(self) -> MeasureOptions:

@@ -54,13 +54,17 @@ def resumed(
     Counts at most ``repeats`` runs per case, and notes what exists.
     """
     mark_lost_runs(context.store, alive=context.alive, now=context.clock())
-    has = set_runs.repeats(context.store.runs(RunFilter(set_name=set_name)))
+    runs = context.store.runs(RunFilter(set_name=set_name))
+    has = set_runs.repeats(runs)
+    # Runs of an operator that were brought into this store count, too.
+    namespaces = {None, *(run.planned.namespace for run in runs if run.planned is not None)}
     finished: list[Run] = []
     to_do: list[PlannedCase] = []
     for case in planned:
-        found = has[case_key(case.draft)]
-        done = found.finished[: case.repeats]
-        open_runs = (*found.open, *found.broken_off)[: case.repeats - len(done)]
+        found = [has[case_key(case.in_namespace(name).draft)] for name in namespaces]
+        done = [run for each in found for run in each.finished][: case.repeats]
+        unfinished = [run for each in found for run in (*each.open, *each.broken_off)]
+        open_runs = unfinished[: case.repeats - len(done)]
         missing = case.repeats - len(done) - len(open_runs)
         reporter.note(describe_plan(case.draft))
         exist = "exists" if len(done) == 1 else "exist"

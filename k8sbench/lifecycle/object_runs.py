@@ -50,7 +50,7 @@ class Recording(msgspec.Struct, kw_only=True):
             has = repeats(runs)
             counting = [run for one in has.values() for run in (*one.finished, *one.open)]
             self.broken_off = {key: one.broken_off for key, one in has.items()}
-        there = Counter(case_key(run.plan) for run in counting)
+        there = Counter(run.case_key for run in counting)
         missing = deque[PlannedCase]()
         for case in self.cases:
             key = case_key(case.draft)
@@ -91,7 +91,7 @@ class Recording(msgspec.Struct, kw_only=True):
         for run in runs:
             if run.restarts or not creation.waits_for_turn(run):
                 continue
-            case = by_case.get(case_key(run.plan))
+            case = by_case.get(run.case_key)
             if case is None:
                 continue
             is_same = case.draft.trainers_digest == run.plan.trainers_digest

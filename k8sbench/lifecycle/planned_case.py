@@ -50,4 +50,5 @@ class PlannedCase(msgspec.Struct, frozen=True, kw_only=True):
 
     def like(self, existing: RunPlan) -> RunPlan:
         """Return the plan of this case with the identity of an existing run."""
-        return self.plan(existing.run_id, existing.set_name, existing.repeat)
+        case = self.in_namespace(existing.namespace)
+        return case.plan(existing.run_id, existing.set_name, existing.repeat)

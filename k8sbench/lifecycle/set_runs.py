@@ -90,7 +90,7 @@ def repeats(runs: Sequence[Run]) -> defaultdict[str, Repeats]:
     found: defaultdict[str, Repeats] = defaultdict(Repeats)
     without_memory = out_of_memory_ids(runs)
     for run in runs:
-        of_case = found[case_key(run.plan)]
+        of_case = found[run.case_key]
         if run.measurement is not None and run.measurement.verdict == "valid":
             of_case.finished.append(run)
         elif not run.is_closed:

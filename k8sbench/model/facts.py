@@ -96,17 +96,22 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     backend: Backend
     """Backend of the run; ``imported`` and ``observed`` of those that nobody planned."""
     job: ObservedJob | None
-    """The observed job, with who states each fact; None without one."""
+    """The observed job; None without one."""
     is_packed: bool
     """True if replicas may share a node."""
     stated_by: dict[str, str] = {}
-    """Fact → who states it, in words; empty for a planned run, and in earlier documents."""
+    """Fact → who states it, in words; empty for a planned run, and if 0.5 recorded none."""
 
     @property
     def unstated(self) -> tuple[str, ...]:
         """Names of the facts that an option could state, and nothing states."""
         names = ("framework", "precision", "batch_size")
         return tuple(name for name in names if getattr(self, name) is None)
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """Names of the facts that nothing states, and without which two speeds may not be equal."""
+        return tuple(name for name in self.unstated if name != "framework")
 
     @property
     def warmup(self) -> int:

@@ -284,7 +284,7 @@ CHECKPOINTS_OPTION = "--checkpoints"
 SEED = "$(K8SBENCH_SEED)"
 """Placeholder of the training's seed; each repeat has its own."""
 NO_COMMAND = hashlib.sha256(b"[]").hexdigest()[:10]
-"""Program of a run whose command nobody planned."""
+"""Program of a run whose command nobody planned: the digest of no command, as 0.5 recorded it."""
 IDENTITY_VERSION = 3
 """Version of :data:`CASE_FIELDS`.
 
@@ -512,7 +512,8 @@ class GroupKey(
     def former(self) -> GroupKey:
         """The key of the same runs by the release before, which printed its id.
 
-        That release took what nothing states of an observed job for FP32 on one CPU.
+        That release recorded FP32 for a log that is not read, and one CPU process for each replica
+        of a job without GPUs.
         """
         values: dict[str, Any] = dict(FORMER_DEFAULTS)
         if self.framework == NOT_STATED:
@@ -525,7 +526,8 @@ class GroupKey(
     def series(self) -> str:
         """Digest of what stays the same over the sets of a case.
 
-        Fields of this version are in it where they decide, so that other cases keep theirs.
+        Fields that the release before lacks are part of it only if they have a value, so that other
+        cases keep their digest.
         """
         names = fields_for("series")
         values = [getattr(self, name) for name in names if name not in FORMER_DEFAULTS]
@@ -549,8 +551,8 @@ class GroupKey(
     @property
     def sweep(self) -> tuple[object, ...]:
         """Values that the batch sizes of one sweep share."""
-        names = (*fields_for("series"), "set_name")
-        return tuple(getattr(self, name) for name in names if name != "batch_size")
+        names = {*fields_for("series"), "set_name"} - {"batch_size", "measured_by"}
+        return tuple(getattr(self, name) for name in sorted(names))
 
 
 NOT_STATED = "-"

@@ -133,10 +133,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.run_id if self.planned is None else self.planned.run_id
 
     def __post_init__(self) -> None:
-        """Take what 0.5 wrote elsewhere.
+        """Convert a document of 0.5.
 
-        The facts from the plan of a run which nobody planned; the namespace of an operator's run
-        from the place of its job.
+        It has the facts of an imported or observed run in a plan, and the namespace of an
+        operator's run in the place of its job alone.
         """
         take_facts(self)
         plan = self.planned
@@ -444,7 +444,7 @@ def out_of_memory_ids(runs: Sequence[Run]) -> frozenset[str]:
         return frozenset()
     sizes: defaultdict[tuple[object, ...], set[int | float]] = defaultdict(set)
     for run in runs:
-        if run.measurement is not None:
+        if run.measurement is not None and run.facts.batch_size is not None:
             key = run.group_key
             sizes[key.sweep].add(key.batch_size)
     return frozenset(

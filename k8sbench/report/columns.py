@@ -479,6 +479,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("GPUs", _gpus, *_TABLES),
     *(_apart(title, *_NAMED) for title in ("variant", "impl", "batch")),
     *map(_apart, ("set", "preset", "mode", "data", "window", "options", "backend", "pool")),
+    _apart("namespace", when=_any(lambda r: r.group.key.namespace != "-")),
+    _apart("measured by", when=_any(lambda r: r.group.key.measured_by != "-")),
     _apart("training", when=_any_length),
     *map(_apart, ("GPU model", "image", "program")),
     text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),

@@ -30,7 +30,7 @@ from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.report import group_words
 
 Field = Callable[[Group], Any]
-NOT_STATED = "neither the log nor an option states it"
+NO_STATEMENT = "neither the log nor an option states it"
 """Reason why a run that nobody planned lacks a fact."""
 
 
@@ -172,14 +172,14 @@ def _missing(group: Group) -> dict[str, str]:
     why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
     alone = (group.spread and group.spread.interval_reason) or why
     missing = {
-        **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NOT_STATED),
+        **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NO_STATEMENT),
         **dict.fromkeys(("case", "processes_per_replica"), NOTHING_STATES_GPUS),
         "gpus": group_words.NO_GPU if group.on_cpu else NOTHING_STATES_GPUS,
         "machines": "replicas may share nodes",
         "precision_effective": unknown,
         "amp_dtype": "no AMP" if group.facts.precision == "fp32" else unknown,
         "node": "not pinned to one",
-        "namespace": "neither a job of others nor an operator's run",
+        "namespace": "only observed jobs and an operator's runs have one",
         "measured_by": "k8sbench measured it",
         "window": why if group.spread is None else "the log states one figure for the whole run",
         "training": "the runs do not train to an accuracy, or do not state how long",

@@ -244,7 +244,7 @@ def _stated(group: Group, run: Run, measured: Measurement) -> dict[str, object]:
     facts["nodes"] = ", ".join(sorted(str(host) for host in hosts if host))
     facts["ram_gib"] = stated.get("ram_gib") and f"{stated['ram_gib']} GiB"
     if version := stated.get("framework_version"):
-        facts["framework_version"] = named_version(str(run.facts.framework), version)
+        facts["framework_version"] = named_version(run.facts.framework or "", version)
     facts["backend"] = None if run.facts.backend == "imported" else run.facts.backend
     if group.on_cpu:
         facts["transport"] = None  # gloo's, not NCCL's

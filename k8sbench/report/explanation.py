@@ -12,7 +12,7 @@ from k8sbench.measure.group import selection, speedup
 from k8sbench.measure.group.known import KnownGroups, singles
 from k8sbench.measure.group.selection import Find
 from k8sbench.model import arithmetic
-from k8sbench.model.errors import Finding, NotFound
+from k8sbench.model.errors import Finding, NotFound, list_few
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, Result, rows_named
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
@@ -43,7 +43,8 @@ def explain(text: str, known: KnownGroups, find: Find) -> Iterator[Row]:
         named = rows_named(known.rows, text)
         if len(named) != 1:
             count = f"{len(named)} groups begin with" if named else "There is no group"
-            way = "k8sbench results -o wide shows the groups' ids."
+            ids = list_few(sorted(row.group_id for row in named))
+            way = f"Name one of: {ids}." if named else "k8sbench results -o wide shows the ids."
             raise NotFound(f"{count} {text!r}.", way)
         groups = known.groups(named)
         (result,) = speedup.results(groups, among=singles(known, groups), find=find)

@@ -46,7 +46,7 @@ def of(
         "gpus_per_node": lambda group: formats.or_absent(group.hardware.gpus_per_machine),
         "cpu_processes": lambda group: formats.or_absent(group.hardware.cpu_processes),
         "precision": lambda group: phrase(lang, group_words.precision(group)),
-        "batch": lambda group: str(group.facts.batch_size),
+        "batch": lambda group: formats.or_absent(group.facts.batch_size),
         "step_samples": _step,
         "planned": lambda group: _planned(measured.get(group.key.id), lang),
         "model": lambda group: _model(measured.get(group.key.id), lang),
@@ -123,12 +123,13 @@ def _features(
     hardware = [group.hardware for group in groups]
     gpus = sorted({one.gpus for one in hardware if one.gpus is not None})
     processes = sorted({one.cpu_processes for one in hardware if one.cpu_processes is not None})
-    uses = {
+    uses: dict[str, bool | None] = {
         "several_gpus": any(number > 1 for number in gpus),
         "several_nodes": any((one.machines or 1) > 1 for one in hardware),
-        "mixed_precision": any(group.facts.precision == "amp" for group in groups),
+        "mixed_precision": _mixed_precision(groups),
         "to_accuracy": any(group.accuracy is not None for group in groups),
     }
+    words = {True: say(lang, "yes"), False: say(lang, "no"), None: say(lang, "unknown")}
     stated = (one.environment.get("data_backend") for one in measured.values())
     loaders = ", ".join(sorted({str(name) for name in stated if name}))
     precisions = dict.fromkeys(map(group_words.precision, groups))
@@ -136,11 +137,17 @@ def _features(
     rows = [
         *((say(lang, name), ", ".join(map(str, some))) for name, some in counts.items() if some),
         (say(lang, "precision"), ", ".join(phrase(lang, each) for each in precisions)),
-        *((say(lang, name), say(lang, "yes" if used else "no")) for name, used in uses.items()),
+        *((say(lang, name), words[used]) for name, used in uses.items()),
         (say(lang, "all_fp16"), _all_fp16(groups, lang, given)),
     ]
     more = {"nccl": nccl, "data_loader": loaders}
     return [*rows, *((say(lang, name), text) for name, text in more.items() if text)]
+
+
+def _mixed_precision(groups: Sequence[Group]) -> bool | None:
+    """Return True if a row uses AMP; None if none states it and one may."""
+    precisions = {group.facts.precision for group in groups}
+    return "amp" in precisions or (None if None in precisions else False)
 
 
 def _all_fp16(

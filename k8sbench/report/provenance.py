@@ -147,7 +147,7 @@ class Provenance(ReportRows):
     def program(self, group: Group) -> tuple[str, ...]:
         """Return benchmark, image and program of a row."""
         facts = group.facts
-        benchmark = f"{facts.benchmark} {facts.framework} {facts.variant}"
+        benchmark = " ".join(filter(None, (facts.benchmark, facts.framework, facts.variant)))
         return benchmark, self._image(group), self._program(group)
 
     def _image(self, group: Group) -> str:
@@ -176,7 +176,7 @@ class Provenance(ReportRows):
 
     def data(self, group: Group) -> tuple[str, ...]:
         """Return program, used data and published data of a row."""
-        program = f"{group.facts.benchmark} {group.facts.framework}"
+        program = " ".join(filter(None, (group.facts.benchmark, group.facts.framework)))
         return program, self._used_data(group), self._published_data(group.facts)
 
     def _used_data(self, group: Group) -> str:

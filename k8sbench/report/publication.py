@@ -77,8 +77,10 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
     def name(group: Group) -> str:
         facts = group.facts
         kind = "cpu" if group.on_cpu else "gpu"
-        own = f"{kind}{facts.world_size}_{facts.precision}_bs{facts.batch_size}"
-        return own if len(programs) == 1 else f"{facts.benchmark}_{facts.framework}/{own}"
+        batch = None if facts.batch_size is None else f"bs{facts.batch_size}"
+        own = "_".join(filter(None, (f"{kind}{facts.world_size or ''}", facts.precision, batch)))
+        program = "_".join(filter(None, (facts.benchmark, facts.framework)))
+        return own if len(programs) == 1 else f"{program}/{own}"
 
     found = group_words.names(groups, name, _in_path)
     return {group: text.replace(" ", "_") for group, text in found.items()}

@@ -175,13 +175,17 @@ def _beside_published(result: Result, quantity: str, lang: str) -> str:
 
 def _batch(rows: Rows, gpus: int, precision: str) -> str:
     result = rows.find(gpus, precision)
-    return rows.batch(precision) if result is None else str(result.group.facts.batch_size)
+    return rows.batch(precision) if result is None else _batch_of(result)
+
+
+def _batch_of(result: Result) -> str:
+    return formats.or_absent(result.group.facts.batch_size)
 
 
 def _pytorch_figure(rows: Rows, gpus: int, precision: str) -> str:
     """Write PyTorch's figure at the line's batch; others are another case."""
     batch = _batch(rows, gpus, precision)
-    beside = [result for result in rows.beside if str(result.group.facts.batch_size) == batch]
+    beside = [result for result in rows.beside if _batch_of(result) == batch]
     return _throughput(msgspec.structs.replace(rows, results=beside), gpus, precision)
 
 
@@ -211,7 +215,7 @@ def _time(rows: Rows, gpus: int, precision: str) -> str:
 def _read_plan(name: str) -> ReportCell:
     def cell(rows: Rows, gpus: int, precision: str) -> str:
         result = rows.find(gpus, precision)
-        return NONE if result is None else str(getattr(result.group.facts, name))
+        return NONE if result is None else formats.or_absent(getattr(result.group.facts, name))
 
     return cell
 

@@ -92,7 +92,7 @@ def _compared(
     newer = a if a_is_newer else b
     lines = {group.row.line for group in (*a.groups, *b.groups)}
     judged = {} if earlier is None else _judged(newer, lines, earlier)
-    _decide(cases, judged, limit, floor)
+    _decide(cases, judged, limit, floor, a_is_newer=a_is_newer)
     if earlier is not None:
         _find_back(cases, earlier, a_is_newer=a_is_newer)
     return Comparison(
@@ -140,10 +140,15 @@ def _begin(row: GroupRow) -> float:
 
 
 def _decide(
-    cases: list[Compared], judged: Mapping[Line, Judged], limit: float | None, floor: float
+    cases: list[Compared],
+    judged: Mapping[Line, Judged],
+    limit: float | None,
+    floor: float,
+    *,
+    a_is_newer: bool = False,
 ) -> None:
     """Replace each case that has a ratio by its finding."""
-    known = [judged.get(line) if (line := _line(case)) else None for case in cases]
+    known = [_judged_of(case, judged, a_is_newer=a_is_newer) for case in cases]
     found = _tests(cases, [one and one.expected for one in known])
     decided = t_test.holm([test.p for test in found.values()])
     for (place, test), (p, level) in zip(found.items(), decided, strict=True):
@@ -181,14 +186,16 @@ def _find_back(cases: list[Compared], earlier: Earlier, *, a_is_newer: bool) -> 
         older, newer = (case.b, case.a) if a_is_newer else (case.a, case.b)
         if case.ratio is not None and older is not None and newer is not None:
             first, last = older.groups[-1].row, newer.groups[-1].row
-            if len(older.groups) == 1 and first.line == last.line and first.began < last.began:
+            is_case = not differing(older.groups[-1], newer.groups[-1])
+            is_case &= first.line[1:] == last.line[1:]
+            if len(older.groups) == 1 and is_case and first.began < last.began:
                 spans[place] = first, last
     marks = earlier.judged(first for first, _ in spans.values())
     for place, (first, last) in spans.items():
         odd = marks[first.group_id].mark
         if odd is None or odd.kind != "once":
             continue
-        line = first.line
+        line = last.line
         between = (row for row in earlier.rows if first.began < row.began < last.began)
         since = earlier.judged([*(row for row in between if row.line == line), last])
         if _is_of_level(since[last.group_id]) and not any(
@@ -248,11 +255,16 @@ def _variance(side: Figures, expected: Expected) -> float:
     return (expected.variance + expected.fewer_runs(runs)) / sets
 
 
-def _line(case: Compared) -> Line | None:
-    """Return the line of a case; None without a figure, as then the GPU may not be known."""
-    sides = (case.a, case.b)
-    groups = [group for side in sides if side is not None for group in side.groups]
-    return next((group.row.line for group in groups if group.spread is not None), None)
+def _judged_of(case: Compared, judged: Mapping[Line, Judged], *, a_is_newer: bool) -> Judged | None:
+    """Return what the series of a case says, the newer side's first; None without one.
+
+    Groups without a figure have none, as their GPU may not be known. A baseline of an earlier
+    release is part of no series: its runs have no namespace.
+    """
+    sides = (case.a, case.b) if a_is_newer else (case.b, case.a)
+    groups = (group for side in sides if side is not None for group in side.groups)
+    lines = (group.row.line for group in groups if group.spread is not None)
+    return next((judged[line] for line in lines if line in judged), None)
 
 
 def _logs(side: Figures) -> list[float]:
@@ -319,7 +331,11 @@ def figures(groups: Sequence[Group]) -> Figures:
 def unlike(one: Group, two: Group) -> tuple[str, ...]:
     """Ids of what forbids a ratio of two groups; ``docs/results.md`` explains them."""
     fields = differing(one, two)
-    ids = [name for name in ("benchmark", "case", "precision") if name in fields]
+    named: tuple[str, ...] = ("benchmark", "case", "precision")
+    ids = [name for name in named if name in fields]
+    # An observed job is the same each night, whatever it leaves unsaid.
+    logs = (group.facts for group in (one, two) if group.facts.job is None)
+    ids += [ratios.IDS.get(name, name) for facts in logs for name in facts.undecided]
     # Of one program, planned alike, what neither side states is taken as equal.
     return tuple(dict.fromkeys((*ids, *ratios.unlike_in_parity(one, two, is_alike=not fields))))
 
@@ -347,11 +363,11 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 def labels(facts: Facts, key: GroupKey) -> tuple[str, ...]:
     """Return the user-chosen names that make throughputs comparable over time.
 
-    The last is the namespace; empty for runs without one.
+    The last is the namespace. What nothing states is empty.
     """
     return (
-        *(facts.benchmark, facts.variant, str(facts.framework), str(facts.precision)),
-        *(str(facts.case), facts.preset, facts.pool.name),
+        *(facts.benchmark, facts.variant, facts.framework or "", facts.precision or ""),
+        *(facts.case or "", facts.preset, facts.pool.name),
         "" if key.namespace == NOT_STATED else key.namespace,
     )
 

@@ -35,7 +35,7 @@ from k8sbench.model.group import (
     TrainingOfGroup,
     gpu_figure,
 )
-from k8sbench.model.identity import GroupKey
+from k8sbench.model.identity import NOT_STATED, GroupKey
 from k8sbench.model.measurement import (
     ESTIMATORS,
     OWN_TIME_TO_TRAIN,
@@ -70,8 +70,9 @@ def groups(
     candidates = [Candidate(run, frozenset(accept)) for run in unique(runs)]
     rejections.logs_counted_twice(candidates)
     buckets: dict[GroupKey, list[Candidate]] = {}
+    measured = {each.planned for each in candidates if each.run.measurement is not None}
     for candidate in candidates:
-        buckets.setdefault(candidate.planned, []).append(candidate)
+        buckets.setdefault(_bucket(candidate, measured), []).append(candidate)
     dates = {c.run.run_id: at for c in candidates if (at := _began(c.run)) is not None}
     of_sets: dict[str, float] = {}
     for candidate in candidates:
@@ -94,6 +95,19 @@ def rejected(groups: Iterable[Group]) -> dict[str, tuple[str, ...]]:
         for member in group.members
         if member.verdict == "rejected"
     }
+
+
+def _bucket(candidate: Candidate, measured: Collection[GroupKey]) -> GroupKey:
+    """Return the key of a run's group: of one that is not measured, that of its only repeats.
+
+    Nothing says who would have measured it.
+    """
+    key = candidate.planned
+    if candidate.run.measurement is not None or key in measured:
+        return key
+    no_maker = {"measured_by": NOT_STATED}
+    alike = [other for other in measured if msgspec.structs.replace(other, **no_maker) == key]
+    return alike[0] if len(alike) == 1 else key
 
 
 def _by_gpu_model(candidates: list[Candidate]) -> list[list[Candidate]]:

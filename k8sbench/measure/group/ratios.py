@@ -260,6 +260,10 @@ def data_source(data: str) -> str:
 # -- Paddle : PyTorch ------------------------------------------------------------------------------
 
 
+PAIR = ("paddle", "pytorch")
+"""Frameworks that are held against each other."""
+
+
 def parities(groups: Iterable[Group]) -> list[Parity]:
     """Pair Paddle and PyTorch groups of one case, with or without a ratio.
 
@@ -270,8 +274,10 @@ def parities(groups: Iterable[Group]) -> list[Parity]:
     for group in groups:
         if is_bandwidth(group.facts.unit):
             continue  # the network's, whose program calls it is of no account
+        if group.key.framework not in PAIR:
+            continue
         pair = sides.setdefault(group.key.only("parity"), ([], []))
-        pair[0 if group.key.framework == "paddle" else 1].append(group)
+        pair[PAIR.index(group.key.framework)].append(group)
     by_case: dict[tuple[str, str], Parity] = {}
     for paddles, torches in sides.values():
         if not paddles or not torches:

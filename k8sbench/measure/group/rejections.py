@@ -301,6 +301,7 @@ _TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...
     (MIXED_PLAN, "its number of classes", _states("classes")),
     (MIXED_PLAN, "its sequence length", _states("sequence_length")),
     (MIXED_PLAN, "its samples of a step", _states("global_batch")),
+    (MIXED_PLAN, "its tokens of a step", _states("tokens_per_step")),
     (MIXED_PLAN, "its memory layout", _states("option.channels_last")),
 )
 """Rule, a trait that only the runs report, and its value."""

@@ -361,6 +361,7 @@ def _fastest_of(alike: Sequence[Group], judged: Mapping[str, Judged]) -> int | f
 
     One that did not fit was tried, too.
     """
+    alike = [group for group in alike if group.facts.batch_size is not None]
     too_large = {g.key.batch_size for g in alike if OUT_OF_MEMORY in g.ids("reject")}
     by_size: dict[int | float, Group] = {}
     for group in sorted(alike, key=lambda group: group.spread.median if group.spread else 0.0):

@@ -17,7 +17,7 @@ from k8sbench.measure.group import grouping, history
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, list_few
 from k8sbench.model.group import Group, GroupRow, rows_named
-from k8sbench.model.identity import fields_for
+from k8sbench.model.identity import NOT_STATED, fields_for
 from k8sbench.model.run import Baseline, Run
 
 KINDS = ("baseline", "set", "group", "run")
@@ -87,12 +87,36 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
         if all(getattr(mine[-1].key, n) == getattr(theirs[-1].key, n) for n in ALWAYS_EQUAL)
         for unlike in (differing(mine[-1], theirs[-1]),)
     )
-    pairs: dict[int, int] = {}
-    for *_, i, j in near:
-        if i not in pairs and j not in pairs.values():
-            pairs[i] = j
-    met = [(left[i], right[pairs[i]] if i in pairs else []) for i in range(len(left))]
-    return [*met, *(([], right[j]) for j in range(len(right)) if j not in pairs.values())]
+    pairs: list[tuple[int, int]] = []
+    of_left: dict[int, tuple[object, ...]] = {}
+    of_right: dict[int, tuple[object, ...]] = {}
+    for *distance, i, j in near:
+        nearness = tuple(distance)
+        is_free = _is_free(left[i], right[j], of_left.get(i), nearness)
+        if is_free and _is_free(right[j], left[i], of_right.get(j), nearness):
+            pairs.append((i, j))
+            of_left[i] = of_right[j] = nearness
+    nobody: list[Group] = []
+    met = [(i, left[i], right[j]) for i, j in pairs]
+    met += [(i, left[i], nobody) for i in range(len(left)) if i not in of_left]
+    met.sort(key=lambda each: each[0])
+    alone = [(nobody, right[j]) for j in range(len(right)) if j not in of_right]
+    return [*((mine, theirs) for _, mine, theirs in met), *alone]
+
+
+def _is_free(
+    case: Sequence[Group],
+    other: Sequence[Group],
+    paired: tuple[object, ...] | None,
+    nearness: tuple[object, ...],
+) -> bool:
+    """Return True if a case may have another as its counterpart.
+
+    ``paired`` is how near a counterpart is that it has; None without one. A case without a
+    namespace has one in each namespace.
+    """
+    has_others = case[-1].key.namespace == NOT_STATED != other[-1].key.namespace
+    return paired is None or (has_others and paired == nearness)
 
 
 def differing(one: Group, two: Group) -> tuple[str, ...]:
@@ -159,9 +183,7 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
     names = {
         "baseline": sorted(known.baselines),
         "set": sorted({row.set_name for row in known.groups.rows}),
-        "group": sorted(
-            {name for row in known.groups.rows for name in (row.group_id, row.former_id) if name}
-        ),
+        "group": sorted({row.group_id for row in known.groups.rows}),
         "run": list(known.groups.runs),
     }
     prefix, _, rest = text.partition(":")
@@ -173,6 +195,9 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
         for known_name in names[kind]
         if known_name.startswith(name)
     ]
+    if not found and "group" in kinds and name:
+        former = {row.former_id for row in rows_named(known.groups.rows, name)}
+        found = [("group", former_id) for former_id in sorted(former)]
     if len(found) == 1:
         return found[0]
     if found:

@@ -101,8 +101,9 @@ def _no_speedup(group: Group) -> str | None:
 
 
 def _unlike(group: Group, other: Group) -> list[str]:
-    """In which fields two groups differ that a speedup needs to be equal."""
-    return [name for name in BASELINE if _differs(name, group, other)]
+    """In which fields two groups differ, or may differ, that a speedup needs to be equal."""
+    unstated = {*group.facts.undecided, *other.facts.undecided}
+    return [name for name in BASELINE if name in unstated or _differs(name, group, other)]
 
 
 def unlike_but_in_precision(group: Group, other: Group) -> tuple[str, ...]:

@@ -179,6 +179,22 @@ def test_cases_meet_their_like_and_what_has_none_says_so() -> None:
     assert {one.finding for one in found.values()} == {"slower", "one-side"}
 
 
+def test_a_case_without_a_namespace_meets_its_like_in_each() -> None:
+    mine = [*new(namespace="team-a"), *new(namespace="team-b")]
+    cases = compared(old(), mine).cases
+    assert [case.b and case.b.groups[-1].key.namespace for case in cases] == ["team-a", "team-b"]
+    assert {case.finding for case in cases} == {"slower"}
+    (other,) = compared(old(namespace="team-c"), new(namespace="team-a")).cases
+    assert other.notes == ("namespace: team-c in A, team-a in B",)
+
+
+def test_logs_without_a_batch_have_no_ratio() -> None:
+    (case,) = compared(
+        old(backend="imported", batch_size=0), new(backend="imported", batch_size=0)
+    ).cases
+    assert (case.ratio, case.not_comparable) == (None, ("batch",))
+
+
 def test_a_case_meets_the_one_on_its_gpu_model() -> None:
     def on(model: str) -> dict[str, Any]:
         return {"backend": "imported", "measured": {"gpu_model": model}}

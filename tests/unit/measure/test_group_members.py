@@ -82,6 +82,30 @@ def test_equal_names_in_two_namespaces_are_two_rows(placed: Callable[[Run, str],
     assert runs[0].case_key != runs[1].case_key
 
 
+def test_a_failed_repeat_stays_with_those_that_another_program_measured() -> None:
+    of_others = {"measured_by": "meter 1.3"}
+    measured = [run(rate, repeat=n, measured=of_others) for n, rate in ((1, 100.0), (2, 101.0))]
+    (group,) = groups([*measured, run(repeat=3, phase=Phase.FAILED)])
+    assert (group.key.measured_by, group.counted, len(group.members)) == ("meter 1.3", 2, 3)
+
+
+def test_unstated_batches_are_told_apart_by_the_tokens_of_a_step() -> None:
+    steps = (98_304, 98_304, 196_608)
+    runs = [
+        run(
+            100.0,
+            repeat=repeat,
+            backend="imported",
+            batch_size=0,
+            measured={"environment": {"tokens_per_step": tokens}},
+        )
+        for repeat, tokens in enumerate(steps, 1)
+    ]
+    (group,) = groups(runs)
+    assert group.facts.batch_size is None
+    assert [ids(member) for member in group.members] == [[], [], ["mixed-plan"]]
+
+
 def test_a_measurement_of_another_program_is_a_row_of_its_own() -> None:
     ours, theirs = repeats([100.0, 101.0])
     assert theirs.measurement is not None

@@ -66,6 +66,13 @@ DIFFER: dict[str, dict[str, Any]] = {
 }
 
 
+def test_programs_of_other_frameworks_have_no_parity() -> None:
+    other = run(110.0)
+    plan = msgspec.structs.replace(other.plan, framework="mxnet", backend="imported")
+    found = groups([run(100.0, **PADDLE), msgspec.structs.replace(other, planned=plan)])
+    assert parities(found) == []
+
+
 def test_bandwidths_have_no_parity() -> None:
     made = groups([run(1.0, unit="GB", **side) for side in ({}, PADDLE)])
     assert parities(made) == []

@@ -112,6 +112,17 @@ def test_what_was_open_is_open_and_what_was_accepted_is_not(cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_its_baseline_is_part_of_its_series(cli: Cli) -> None:
+    """An operator's baseline of 0.5 has no namespace, and the sets of its series have one."""
+    compared = cli.json("compare", "before", "night-9", "-o", "json", code=None)["cases"]
+    sets = cli.json("compare", "night-1", "night-9", "-o", "json", code=None)["cases"]
+    assert [case["earlier_sets"] for case in compared] == [case["earlier_sets"] for case in sets]
+    assert all(case["earlier_sets"] for case in compared)
+    assert [case["open"] for case in compared] == [case["open"] for case in sets]
+    assert any(case["open"] for case in compared)
+
+
+@pytest.mark.usefixtures("store")
 def test_its_baseline_is_compared_with_its_sets(cli: Cli) -> None:
     assert [one["name"] for one in cli.json("baseline", "list", "-o", "json")] == ["before"]
     compared = cli.json("compare", "before", "night-9", "-o", "json", code=None)
