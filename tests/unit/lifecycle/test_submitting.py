@@ -15,6 +15,7 @@ import yaml
 from k8sbench import limits
 from k8sbench.adapters import processes, templates
 from k8sbench.app.connections import run_context
+from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.context import RunContext
 from k8sbench.lifecycle.outcome import OutcomeKind
@@ -225,6 +226,17 @@ def test_what_goes_on_of_a_set_is_taken_up_and_not_started_a_second_time(store: 
     done = {run.run_id: run.phase for run in submit(store, cluster, planned=again)}
     assert done == {"seg-1": Phase.SUCCEEDED, "recorded": Phase.SUCCEEDED}
     assert cluster.created == ["recorded"]
+
+
+def test_runs_of_an_operator_that_this_store_has_count_in_a_resumed_set(store: Store) -> None:
+    case = planned_case("kubernetes")
+    of_operator = msgspec.structs.replace(case.plan("theirs", "night", 1), requested_by="0b5f6c1e")
+    run = store.record(of_operator, at=11.0, process=None, location=LOCATION)
+    assert present(run.planned).namespace == LOCATION.namespace
+    here = context(store, FakeCluster())
+    finished, to_do = resumed([case], here, "night", Silent())
+    assert (finished, [each.run_id for each in to_do]) == ([], ["theirs"])
+    creation.check_same_case(case.like(run.plan), run.plan)
 
 
 def test_joining_a_run_that_another_process_follows_is_an_outcome_and_no_error(

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
+from k8sbench.measure.group import comparison
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
@@ -20,6 +21,7 @@ from k8sbench.store.open_store import open_store
 from tests.unit import goldens
 from tests.unit.model.measurements import measurement
 from tests.unit.operator.scraped import at, run, samples
+from tests.unit.report import factory
 
 
 @pytest.fixture
@@ -130,6 +132,14 @@ def test_the_half_hour_begins_with_the_turn_and_ends_with_the_start(exposed: Met
     ]
     state.look = Look(now=10_000.0, listed_time=5.0, runs=runs, api_errors={}, places={})
     assert samples(exposed)["k8sbench_stuck_jobs"] == {(): 1.0}
+
+
+def test_a_label_of_what_nothing_states_is_empty() -> None:
+    log = factory.run(8.0, backend="imported", batch_size=0)
+    facts = msgspec.structs.replace(log.facts, framework=None, precision=None)
+    labels = comparison.labels(facts, log.group_key)
+    assert labels.count("") == 3  # and it has no namespace
+    assert "None" not in labels
 
 
 def test_however_many_names_there_are_the_series_are_bounded(exposed: Metrics) -> None:

@@ -105,6 +105,23 @@ SCENES: dict[str, list[Run]] = {
 WIDE = ("one run", "nine rejected", "GPU metrics of one row")
 
 
+def test_rows_of_two_namespaces_are_told_apart() -> None:
+    names = ("team-a", "team-b")
+    both = rows([run(800.0, namespace=name) for name in names])
+    assert [row["namespace"].text for row in both] == [*names]
+    (alone,) = rows([run(800.0, namespace="team-a")])
+    assert "namespace" not in alone
+
+
+def test_nothing_is_the_fastest_batch_of_runs_that_state_none() -> None:
+    logs = [
+        run(rate, repeat=n, backend="imported", batch_size=0) for n, rate in enumerate((8.0, 8.1))
+    ]
+    stated = repeats([4.0, 4.1, 4.2], backend="imported", batch_size=12)
+    made = report([*logs, *stated], Wanted(every=True))
+    assert {result.fastest_batch_size for result in made.results} == {None}
+
+
 def test_the_cells_of_rows_are_golden() -> None:
     """Nothing is 0 for "not measured"; what is absent has its reason beside it."""
     found = {}
