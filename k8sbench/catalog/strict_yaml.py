@@ -189,7 +189,7 @@ class _Document:
         key = None if isinstance(event, yaml.CollectionStartEvent) else self._node(event, path)
         if not isinstance(key, str) or (key == "<<" and not event.style):
             key_text = getattr(event, "value", "that is a mapping or a list")
-            action = "Keys are words; write another one in quotes."
+            action = "Keys are words, as fp32 in {fp32: 32}; write another one in quotes."
             raise self.error(f"has the key {key_text}, which is not a word.", action, _line(event))
         return key
 
@@ -232,7 +232,7 @@ def _find_fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     arms, description = _union_types(kind)
     for arm in arms:
         faults: Iterator[_Fault | None] = iter(())
-        if isinstance(value, dict) and (isinstance(arm, type) or get_origin(arm) is dict):
+        if isinstance(value, dict) and (_is_struct(arm) or get_origin(arm) is dict):
             faults = _mapping_faults(arm, value, path)
         elif isinstance(value, list) and get_origin(arm) in (tuple, list):
             faults = (
@@ -254,13 +254,16 @@ def _find_fault(kind: Any, value: Any, path: Path) -> _Fault | None:
     return path, f"{name} should be {description or expected}, but {is_}.", ""
 
 
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
 def _mapping_faults(kind: Any, value: dict[str, Any], path: Path) -> Iterator[_Fault | None]:
     """Yield the faults of a mapping's keys and values.
 
     ``kind`` is a Struct or a dict.
     """
-    is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-    fields = msgspec.structs.fields(kind) if is_struct else ()
+    fields = msgspec.structs.fields(kind) if _is_struct(kind) else ()
     types_by_key = {field.encode_name: field.type for field in fields}
     key_kind, item_kind = get_args(kind) or (str, None)
     for key, item in value.items():

@@ -87,6 +87,8 @@ def test_scalars_mean_what_they_look_like(line: str, field: str, value: object) 
         ("name: x\ncolour: blue\n", 2, 'colour is "blue", not one of red, green'),
         ("name: x\neither: 1\n", 2, "either should be text or a mapping"),
         ("name: x\neither: {}\n", 2, "either lacks the key 'size'"),
+        ("name: x\neither:\n  size: no\n", 3, 'either.size should be a whole number, but is "no"'),
+        ("name: x\neither: {size: 1, of: no}\n", 2, "unknown key 'of' in either"),
         ("name: x\nflag: yes\n", 2, 'flag should be true or false, but is "yes"'),
         ("name: 1.10\n", 1, "name should be text, but is 1.1"),
         ("name: x\nparts: [{size: true}]\n", 2, "size should be a whole number, but is true"),
@@ -130,6 +132,7 @@ def test_what_is_wrong_is_reported_with_its_line(text: str, line: int, said: str
         ("name: x\n\tflag: true\n", "Indent with blanks"),
         ("flag: true\n", "Add 'name: …'."),
         ("a: &b c\n", "Write the value out"),
+        ("name: x\nby: {32}\n", "as fp32 in {fp32: 32}"),
     ],
 )
 def test_the_error_says_what_to_write_instead(text: str, advice: str) -> None:
