@@ -112,7 +112,7 @@ def _asked(key: str, answer: str | None, answers: str, *why: str) -> str:
 
 def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
     """Yield the keys that decide the figure; what no label names is asked."""
-    names = {field.meaning.field for field in training.speeds}
+    names = {name for field in training.speeds for name in _possible_names(field)}
     known = len(training.speeds) == 1
     unit = training.speeds[0].meaning.unit if known else None
     is_time = all(map(_is_time, training.speeds))
@@ -153,7 +153,8 @@ def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
 def _is_time(field: Field) -> bool:
     """True if the label or unit says that a number is a time."""
     name, unit = field.meaning
-    return name in {"step_seconds", "elapsed"} or (unit is not None and unit.is_time)
+    is_clock = not name and field.number.is_clock
+    return name in {"step_seconds", "elapsed"} or is_clock or (unit is not None and unit.is_time)
 
 
 def _is_of_one_gpu(field: Field) -> bool:
@@ -260,11 +261,21 @@ def _open_fields(training: TrainingLine, chosen: dict[str, Field]) -> Iterator[s
         yield f"{_FIELD_INDENT}# Which number is the speed of training? It becomes the figure."
         yield f"{_FIELD_INDENT}# Write one of these lines in place of `speed: ?`:"
         for field in training.speeds:
-            names = [field.meaning.field] if field.meaning.field else ["step_seconds", "rate"]
-            for name in names[:1] if _is_time(field) else names:
-                place = _written_place(field.place)
-                yield f"{_FIELD_INDENT}#   {name}: {place}  # {_spelled(field)}"
+            place = _written_place(field.place)
+            for name in _possible_names(field):
+                is_clock = name == "elapsed"
+                clock = ", which runs as a clock: the time since a beginning" if is_clock else ""
+                yield f"{_FIELD_INDENT}#   {name}: {place}  # {_spelled(field)}{clock}"
         yield f"{_FIELD_INDENT}speed: ?"
+
+
+def _possible_names(field: Field) -> list[str]:
+    """Return the fields that a number may be which is a speed or a clock."""
+    if field.meaning.field:
+        return [field.meaning.field]
+    if field.number.is_clock:
+        return ["elapsed"]
+    return ["step_seconds"] if _is_time(field) else ["step_seconds", "rate"]
 
 
 def _spelled(field: Field) -> str:

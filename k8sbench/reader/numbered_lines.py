@@ -19,6 +19,10 @@ FIRST_LINES = 100_000
 """Lines that are read."""
 _COMPARED = 1000
 """Similar lines whose numbers are compared."""
+_UNIX_SECONDS = (1e9, 4e9)
+"""Times of this century, from 2001 on."""
+_FEWEST_OF_CLOCK = 10
+"""Lines; a few may rise by chance."""
 _SHAPE = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?| +", re.IGNORECASE)
 DATE = (
     r"\d{1,4}[-/]\d\d?[-/]\d{1,4}[T, -]+\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?(?: [AP]M\b)?"
@@ -79,6 +83,22 @@ class Number(NamedTuple):
         """True if nearly every line has a higher number than the line before, as a total has."""
         pairs = list(itertools.pairwise(self.values))
         return 10 * sum(a < b for a, b in pairs) >= 9 * len(pairs)
+
+    @property
+    def is_clock(self) -> bool:
+        """True if the number runs as a clock or counter does: up, and about as fast at the end.
+
+        A mean since the beginning may rise in each line, too, but ever more slowly.
+        """
+        values = self.values
+        rises = [max(later - earlier, 0.0) for earlier, later in itertools.pairwise(values)]
+        if not self.accumulates or not any(rises):
+            return False
+        if _UNIX_SECONDS[0] < min(values) and max(values) < _UNIX_SECONDS[1]:
+            return True
+        half = len(rises) // 2
+        is_steady = 2 * sum(rises[half:]) > sum(rises[:half])
+        return len(values) >= _FEWEST_OF_CLOCK and is_steady and sum(rises) > max(values) / 20
 
     @property
     def is_constant(self) -> bool:

@@ -238,6 +238,37 @@ def test_a_speed_of_several_possible_numbers_is_asked(name: str) -> None:
     assert "\n      unit: ?  #" in written(lines, "questions")
 
 
+@pytest.mark.parametrize(
+    ("numbers", "names"),
+    [
+        ([1592939516.33 + 0.52 * n for n in range(5)], ["elapsed"]),
+        ([60.5 + 1.5 * n for n in range(30)], ["elapsed"]),
+        ([(n % 10) * 1.5 + 0.25 for n in range(60)], ["elapsed"]),
+        ([60.5 + 1.5 * n for n in range(5)], ["step_seconds", "rate"]),
+        ([400.5 * (1 - 0.9 / n) for n in range(1, 60)], ["step_seconds", "rate"]),
+        ([400.5 + n / 100 for n in range(60)], ["step_seconds", "rate"]),
+        ([400.5 + 50 * (n % 3) for n in range(60)], ["step_seconds", "rate"]),
+    ],
+    ids=[
+        "Unix times",
+        "since the start",
+        "since the epoch's start",
+        "few lines",
+        "a running mean",
+        "hardly another",
+        "falls",
+    ],
+)
+def test_a_number_that_runs_as_a_clock_is_offered_as_no_speed_of_a_step(
+    numbers: list[float], names: list[str]
+) -> None:
+    lines = [f"step {n % 10} loss 3.5 <{number:.4f}>" for n, number in enumerate(numbers)]
+    fields = written(lines, "fields")
+    assert re.findall(r"#   (\w+): 3 ", fields) == names
+    assert "speed: ?" in fields
+    assert ("averaged: interval" in written(lines, "questions")) == (names == ["elapsed"])
+
+
 @pytest.mark.parametrize("name", [*NAMED, *ASKED])
 def test_the_expression_reads_each_number_of_its_lines(name: str) -> None:
     form = (NAMED.get(name) or ASKED[name])[0]
