@@ -515,16 +515,18 @@ class Converted:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))
             return plain
         is_time = name != "rate"
-        own = parts = None
+        own = many = None
         # A total is of all steps, and a group may tell how many a time is of.
         is_one = is_time and name != "elapsed" and "steps" not in self._numbers.groupindex
         if number_in(plain) is None and (parts := _SPLIT.fullmatch(plain)):
-            own, _ = after(parts[2], is_time=is_time)
+            many = MANY.get(parts[2].strip())
+            own = after(parts[2], is_time=is_time)[0] if many is None else Unit(many, "")
             plain = plain if own is None else parts[1]
         ahead, behind = self._around(name)
-        if own is not None and parts is not None and parts[2].strip() in MANY:
-            beside = after(behind, is_time=False)[0] or before(ahead, is_time=False) or unit
-            own = own._replace(scale=own.scale * beside.per_second)
+        if own is not None and many is not None:
+            beside = after(behind, is_time=is_time)[0] or before(ahead, is_time=is_time)
+            beside = beside or (unit if unit.is_time == is_time else Unit(1.0, ""))
+            own = own._replace(scale=many * (beside.scale if is_time else beside.per_second))
         near = own or after(behind, is_time=is_time)[0]
         label = None if near and near.noun else before(ahead, is_time=is_time)
         found = near or label

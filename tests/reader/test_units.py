@@ -113,6 +113,9 @@ def read(line: str, number: str, unit: str, **changes: Any) -> Record | str:
         ("time (us): 135.0", r".*: (?P<step_seconds>\S+)", "µs/step", 135e-6),
         ("time 0.135 s", r"time (?P<step_seconds>[\d.]+)", "s/step", 0.135),
         ("1,350.5 ms", r"(?P<step_seconds>[\d.,]+)", "ms/step", 1.3505),
+        ("time_ms: 12.1K", r"time_ms: (?P<step_seconds>\S+)", "ms/step", 12.1),
+        ("time 1.2k ms", r"time (?P<step_seconds>[\d.]+k)", "ms/step", 1.2),
+        ("time: 1.2K", r"time: (?P<step_seconds>\S+)", "ms/step", 1.2),
         ("30 it/min", r"(?P<rate>\S+)", "it/min", 2.0),
     ],
 )

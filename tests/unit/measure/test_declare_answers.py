@@ -20,6 +20,10 @@ CARD = {**JOB, "per": "card"}
 TOKENS = {"sample": "tokens", "unit": "tokens/s"}
 
 
+def lines_in(name: str) -> list[str]:
+    return numbered_lines.first_lines([(LOGS / f"{name}.log").read_text()])
+
+
 class Row(NamedTuple):
     """The answers to a template, and the figure of its log."""
 
@@ -38,6 +42,18 @@ OPENCLIP = {
     "sequence_length": "null",
     "warmup": "400",
 }
+NANOTRON = Row(
+    {
+        **TOKENS,
+        "batch_size": "32",
+        "per": "job",
+        "averaged": "step",
+        "sequence_length": "4096",
+        "speed": "tokens_per_sec 21.8K",
+    },
+    21_800.0,
+    "--gpus 2",
+)
 FILES = {
     "data_first": Row({"batch_size": "8", **TIME, "averaged": "step"}, 8 / 0.5123),
     "reader_first": Row(
@@ -99,23 +115,14 @@ FILES = {
         20_619.0,
         "--gpus 4",
     ),
-    "nanotron_k": Row(
-        {
-            **TOKENS,
-            "batch_size": "32",
-            "per": "job",
-            "averaged": "step",
-            "sequence_length": "4096",
-            "speed": "tokens_per_sec 21.8K",
-        },
-        21_800.0,
-        "--gpus 2",
-    ),
+    "nanotron_k": NANOTRON,
 }
 
+K_TIME = {**NANOTRON.answers, "unit": "ms/step", "speed": "elapsed_time_per_iteration_ms 12K"}
 
 STEPS = {"batch_size": "8", "averaged": "interval", "iteration_counts": "steps"}
 FORMS: dict[str, tuple[list[str], Row]] = {
+    "a time in thousands": (lines_in("nanotron_k"), NANOTRON._replace(answers=K_TIME)),
     "a time of several steps": (
         stamped("{at} Iter: {step} Time(100 iters): 0.500000s Loss: {loss}", 0.5, every=100),
         Row({**STEPS, "unit": "s/step", "speed": "iters) 0.500000s", "steps": "100 iters"}, 1600.0),
@@ -193,10 +200,6 @@ def measured(lines: list[str], row: Row, folder: Path, cli: Cli, *, code: int = 
     words = ("measure", str(log), "--benchmark", str(file), "-o", "json", *row.options.split())
     (measurement,) = json.loads(cli(*words, code=code).out)
     return measurement
-
-
-def lines_in(name: str) -> list[str]:
-    return numbered_lines.first_lines([(LOGS / f"{name}.log").read_text()])
 
 
 @pytest.mark.parametrize(
