@@ -14,8 +14,10 @@ _PER = r"(?:gpu|device|card|npu)"
 _SIZE = r"batch(?:[_ ]size)?"
 _LABELS = {
     "gpus": r"world[_ ]?size|(?:num(?:ber)?|n|total)[_ ](?:of[_ ])?(?:gpus?|devices|ranks)|gpus",
-    "gpus_per_node": rf"(?:nproc|gpus|devices|{_PER}s)[_ ]per[_ ]node",
-    "replicas": r"n?nodes|(?:num|number)[_ ](?:of[_ ])?nodes",
+    "gpus_per_node": (
+        rf"(?:nproc|gpus|devices|{_PER}s)[_ ]per[_ ]node|(?:(?<=\()|(?<=, ))devices(?==)"
+    ),
+    "replicas": r"n?nodes|(?:num|number)[_ ](?:of[_ ])?(?:nodes|machines)",
     "batch_size": (
         rf"(?:train[_ ])?(?:micro|local)[_ ]{_SIZE}(?:[_ ]per[_ ]{_PER})?"
         rf"|(?:instantaneous )?(?:train[_ ])?{_SIZE}[_ ]per[_ ]{_PER}"
@@ -24,8 +26,12 @@ _LABELS = {
     "sequence_length": r"(?:max[_ ])?seq(?:uence)?[_ ]?len(?:gth)?|block[_ ]size|context[_ ]length",
     "global_batch": rf"(?:global|total|effective)[_ ](?:train[_ ])?{_SIZE}|train_batch_size",
     "tokens_per_step": r"tokens[_ ]per[_ ](?:step|iter(?:ation)?|update|batch)",
-    "precision": r"(?:mixed[_ ]|torch[_ ])?(?:dtype|precision)|(?:use[_ ])?amp",
+    "precision": (
+        r"(?:mixed[_ ]|torch[_ ])?(?:dtype|precision)|(?:use[_ ])?(?:amp|fp16|bf16)(?:[_ ]run)?"
+    ),
 }
+_OWN_BATCH = r"(?:train[_ ])?batch[_ -]?size"
+"""Label of a batch that may be of one GPU or of the job."""
 _ACCUMULATION = re.compile(
     rf"(?:gradient|grad)[_ ]accum(?:ulation)?(?:[_ ]steps)?{_SIGN}(?:[2-9]|\d\d)", re.IGNORECASE
 )
@@ -39,20 +45,26 @@ _HEAD = 5000
 _MOST = 2_000_000
 """Characters of them."""
 _BATCH = re.compile(
-    r"(?:batch|accum)[a-z_ -]{0,20}[\"']?\s{0,3}[.:=|]{0,60}\s{0,3}\d{1,9}", re.IGNORECASE
+    r"(?:batch(?!es|_?norm)|accum)[a-z_ -]{0,20}[\"']?(?:\s{0,3}[.:=|]{1,60}\s{0,3}|\s{1,3})"
+    r"(?!0\b)\d{1,9}\b(?!\.\d| ?/ ?\d)",
+    re.IGNORECASE,
 )
-"""A batch and its number: ``--batch-size 16``."""
+"""A batch and its number: ``--batch-size 16``; not the number of a batch, ``Batch: 1/312``."""
 
 
 def find_facts(lines: Sequence[str]) -> tuple[dict[str, str], str | None]:
     """Return the facts that a log states with one value, as fact → expression, and its precision.
 
     The batch of one GPU is left out where the log also states the job's, or accumulates batches:
-    it may be a part of the step's.
+    it may be a part of the step's. A ``batch_size`` counts where the job has one GPU.
     """
     head = [line[:MAX_LINE].encode(errors="replace").decode() for line in lines[:_HEAD]]
     text = "\n".join(head)[:_MOST]
-    facts = {name: pair for name in _LABELS if (pair := _find_fact(text, head, name)) is not None}
+    found = {name: _find_fact(text, head, name, label) for name, label in _LABELS.items()}
+    facts = {name: pair for name, pair in found.items() if pair is not None}
+    if _has_one_gpu(facts) and "batch_size" not in facts:
+        own = _find_fact(text, head, "batch_size", _OWN_BATCH)
+        facts |= {"batch_size": own} if own is not None else {}
     if {"global_batch", "tokens_per_step"} & facts.keys() or _ACCUMULATION.search(text):
         facts.pop("batch_size", None)
     expressions = {name: expression for name, (expression, _) in facts.items()}
@@ -60,6 +72,13 @@ def find_facts(lines: Sequence[str]) -> tuple[dict[str, str], str | None]:
         expressions["gpu_model"] = rf"\b(?P<gpu_model>{_GPU})"
     precision = facts.get("precision")
     return expressions, PRECISIONS[precision[1].lower()][0] if precision else None
+
+
+def _has_one_gpu(facts: dict[str, tuple[str, str]]) -> bool:
+    values = {name: value for name, (_, value) in facts.items()}
+    if "gpus" in values:
+        return values["gpus"] == "1"
+    return values.get("gpus_per_node") == values.get("replicas") == "1"
 
 
 def stated_batches(head: Sequence[str]) -> list[str]:
@@ -74,11 +93,11 @@ def stated_batches(head: Sequence[str]) -> list[str]:
     )
 
 
-def _find_fact(text: str, lines: Sequence[str], name: str) -> tuple[str, str] | None:
+def _find_fact(text: str, lines: Sequence[str], name: str, labels: str) -> tuple[str, str] | None:
     """Return the expression of a fact, and the one value that it reads in the lines."""
     form = _TEXTS.get(name, r"[1-9]\d{0,11}")
     pattern = (
-        rf"(?<![A-Za-z_])(?P<label>{_LABELS[name]})(?P<sign>{_SIGN})"
+        rf"(?<![A-Za-z_])(?P<label>{labels})(?P<sign>{_SIGN})"
         rf"(?:torch\.)?(?P<value>{form})(?![\w.,]*\d)"
     )
     every = [m for m in re.finditer(pattern, text, re.IGNORECASE) if m["sign"]]

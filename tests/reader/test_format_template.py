@@ -377,6 +377,23 @@ def test_a_batch_that_the_head_names_is_quoted_beside_its_question() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        ("Namespace(batch_size=4, lr=0.1)", ["Namespace(batch_size=4"]),
+        ('args: {"batch_size": 2}', ['{"batch_size": 2']),
+        ("train_micro_batch_size_per_gpu ...... 16", ["train_micro_batch_size_per_gpu ...... 16"]),
+        ("Batch: 0/312 epoch 0", []),
+        ("Batch: 1/312 epoch 0", []),
+        ("(bn): BatchNorm2d(64)", []),
+        ("batches per epoch: 312", []),
+    ],
+)
+def test_only_the_size_of_a_batch_is_quoted(line: str, quoted: list[str]) -> None:
+    hints = written([line, *SHORT_DATE], "batch_hint")
+    assert re.findall(r"the log says: (.*)", hints) == quoted
+
+
+@pytest.mark.parametrize(
     ("head", "facts"),
     [
         (["micro_batch_size: 4"], {"batch_size"}),
@@ -385,6 +402,18 @@ def test_a_batch_that_the_head_names_is_quoted_beside_its_question() -> None:
         (["micro_batch_size: 4", "rank 1: micro_batch_size: 8"], set()),
         (["world_size: 8", "dtype: bf16"], {"gpus", "precision"}),
         (["batch_size: 16"], set()),
+        (["batch_size: 16", "world_size: 8"], {"gpus"}),
+        (['args: {"batch_size": 2, "world_size": 1}'], {"gpus", "batch_size"}),
+        (["--batch-size 16 --gpus 1"], {"gpus", "batch_size"}),
+        (["batch_size: 2", "world_size: 1", "grad_accum: 4"], {"gpus"}),
+        (["batch_size: 2", "world_size: 1", "batch_size: 4"], {"gpus"}),
+        (
+            ["Namespace(batch_size=4, devices=1, fp16=False, num_machines=1)"],
+            {"batch_size", "gpus_per_node", "replicas", "precision"},
+        ),
+        (["visible devices=8"], set()),
+        (["Namespace(fp16=False, bf16=True)"], set()),
+        (['"fp16_opt_level": "O1", "fp16_scale": 128'], set()),
         (["NVIDIA H100 80GB HBM3"], {"gpu_model"}),
     ],
 )

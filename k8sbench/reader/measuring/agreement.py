@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from k8sbench.model import rules
 from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
+from k8sbench.model.log_format import LogFormat
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.verdict import IntegrityRule
 from k8sbench.reader.family import BATCH_DOUBT
@@ -25,6 +26,7 @@ OTHER_BATCH = 0.05
 
 One is given, one follows from the log's rates and times, whose last digit is rounded.
 """
+_DECLARE_BATCH = r"If the log states it, add a fact: '\bbatch_size=(?P<batch_size>\d+)'."
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -214,11 +216,23 @@ def _batch(case: Case) -> Iterator[Finding]:
         and not _confirmed(case)
     ):
         step = f"{case.batch * case.gpus} per step of the job"
-        text = f"The log does not state its batch; the benchmark's is {case.batch} per GPU, {step}."
-        if given is not None:
-            by = "an option or its name"
-            text = f"The batch is not in the log; {by} says {case.batch} per GPU, {step}."
-        yield rules.BATCH_UNVERIFIED.finding(text)
+        by = "the benchmark's is" if given is None else "an option or its name says"
+        stated = f"{by} {case.batch} per GPU, {step}."
+        action = None
+        if expected.declared is not None and not _reads_batch(expected.declared):
+            text = f"No fact of the format reads the batch; {stated}"
+            action = _DECLARE_BATCH
+        elif given is None:
+            text = f"The log does not state its batch; {stated}"
+        else:
+            text = f"The batch is not in the log; {stated}"
+        yield rules.BATCH_UNVERIFIED.finding(text, action=action)
+
+
+def _reads_batch(declared: LogFormat) -> bool:
+    """True if a fact of a format names the batch."""
+    names = ("batch_size", "global_batch", "tokens_per_step")
+    return any(f"(?P<{name}>" in text for text in declared.facts for name in names)
 
 
 def _redundancy(case: Case) -> Iterator[Finding]:

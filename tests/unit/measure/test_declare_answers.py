@@ -221,6 +221,7 @@ def test_a_template_with_the_right_answers_measures_its_log(
 RATE = stamped("{at} step {step} loss {loss} 64.0 img/s", 10)
 SECONDS = stamped("{at} step {step} loss {loss} time 0.5", 5)
 IMAGES = Row({"batch_size": "8", **JOB}, 64.0, "--gpus 8")
+ONE_GPU = Row({"batch_size": "64", **JOB}, 64.0)
 HALF_SECOND = Row({"batch_size": "8", **TIME, "averaged": "interval"}, 128.0, "--gpus 8")
 HEAD = ["world_size: 8", "micro_batch_size: 8"]
 SAMPLES = {"iteration_counts": "samples", "warmup": "1"}
@@ -237,6 +238,12 @@ WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
         "clock-mismatch",
     ),
     "a batch that is not the head's": ([*HEAD, *RATE], IMAGES, {"batch_size": "80"}, "batch-size"),
+    "a batch that is not that of the only GPU": (
+        ["args: Namespace(batch_size=64, devices=1, num_machines=1)", *RATE],
+        ONE_GPU,
+        {"batch_size": "65"},
+        "batch-size",
+    ),
     "one GPU's tokens for the job's": (
         lines_in("automodel"),
         FILES["automodel"],
@@ -282,6 +289,24 @@ def test_an_answer_that_the_log_disproves_is_rejected(name: str, tmp_path: Path,
     measurement = measured(lines, changed, tmp_path, cli, code=5)
     rejecting = [each["id"] for each in measurement["reasons"] if each["severity"] == "reject"]
     assert reason in rejecting
+
+
+@pytest.mark.parametrize(
+    ("head", "severities"),
+    [
+        ([], ["warn"]),
+        (['{"batch_size": 64, "gpus": 1, "amp_run": false}'], []),
+    ],
+)
+def test_a_batch_that_a_fact_reads_is_verified(
+    head: list[str], severities: list[str], tmp_path: Path, cli: Cli
+) -> None:
+    measurement = measured([*head, *RATE], ONE_GPU, tmp_path, cli)
+    found = {each["id"]: each for each in measurement["reasons"]}
+    unverified = found.get("batch-unverified")
+    assert [each["severity"] for each in [unverified] if each] == severities
+    assert unverified is None or "(?P<batch_size>" in unverified["action"]
+    assert ("gpus-unverified" in found) == bool(severities)
 
 
 def test_a_unit_beside_a_number_that_is_not_the_answer_is_an_error(

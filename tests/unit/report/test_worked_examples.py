@@ -704,6 +704,14 @@ def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
             "16 per step of the job."
         ),
         "The log does not state its batch; the benchmark's is 16 per GPU, 16 per step of the job.",
+        (
+            "No fact of the format reads the batch; the benchmark's is 16 per GPU, "
+            "16 per step of the job."
+        ),
+        (
+            "No fact of the format reads the batch; an option or its name says 16 per GPU, "
+            "16 per step of the job."
+        ),
     ],
 )
 def test_a_chinese_note_tells_what_its_batches_are(sentence: str) -> None:
