@@ -118,11 +118,12 @@ def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
     is_time = all(map(_is_time, training.speeds))
     times = "s/step or ms/step"
     rates = "samples/s, images/s, tokens/s, Ktokens/s or steps/s"
+    printed_units = times if is_time else rates if names == {"rate"} else f"{times}; {rates}"
     yield _asked(
         "unit",
         str(unit) if unit and unit.kind else None,
-        times if is_time else rates if names == {"rate"} else f"{times}; {rates}",
-        "In which unit is the speed? A wrong unit makes the figure wrong.",
+        f"of the speed as printed: {printed_units}",
+        "In which unit is the speed printed? A wrong unit makes the figure wrong.",
     )
     yield _asked(
         "per",
@@ -138,6 +139,8 @@ def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
         "Of which steps is the speed the mean? One step says nothing of the others between lines.",
         "  interval: all since the line before     step: that step alone",
         "  running: all since the beginning        last: the last N; add a line `last: N`",
+        "Numbers that jump from line to line are of a step or the interval; those that hardly",
+        "change are running means. The stamps of the lines often disprove a wrong answer.",
     )
     yield from _iteration_questions(training)
     may_be_tokens = not is_time and (unit is None or unit.kind in {"", "tokens"})
@@ -207,6 +210,8 @@ def _fields(training: TrainingLine) -> Iterator[str]:
     chosen = dict(_chosen(training))
     for name, field in chosen.items():
         yield f"{_FIELD_INDENT}{name}: {_written_place(field.place)}  # {_spelled(field)}"
+        if field in training.speeds and (other := training.in_brackets(field)):
+            yield from _second_number(name, other)
     yield from _open_fields(training, chosen)
 
 
@@ -266,7 +271,17 @@ def _open_fields(training: TrainingLine, chosen: dict[str, Field]) -> Iterator[s
                 is_clock = name == "elapsed"
                 clock = ", which runs as a clock: the time since a beginning" if is_clock else ""
                 yield f"{_FIELD_INDENT}#   {name}: {place}  # {_spelled(field)}{clock}"
+                if other := training.in_brackets(field):
+                    yield from _second_number(name, other)
         yield f"{_FIELD_INDENT}speed: ?"
+
+
+def _second_number(name: str, field: Field) -> Iterator[str]:
+    """Offer the number in brackets after a speed."""
+    yield f"{_FIELD_INDENT}# Or that in brackets, often the mean since the epoch began"
+    yield f"{_FIELD_INDENT}# (averaged: running):"
+    text = clean(field.number.texts[0])
+    yield f"{_FIELD_INDENT}#   {name}: {_written_place(field.place)}  # ({text})"
 
 
 def _possible_names(field: Field) -> list[str]:

@@ -106,6 +106,12 @@ class TrainingLine(NamedTuple):
         following = self.fields[self.fields.index(iteration) + 1 :][:1]
         return next((field for field in following if field.meaning.field == "total"), None)
 
+    def in_brackets(self, field: Field) -> Field | None:
+        """Return the number in brackets right after another: ``time 0.35 (0.40)``."""
+        following = self.fields[self.fields.index(field) + 1 :][:1]
+        is_next = field.number.behind.strip() == "("
+        return next(iter(following), None) if is_next else None
+
     def places(self, line: str) -> list[tuple[str, int]]:
         """Return the groups of a line and where they begin."""
         if self.expression is None:

@@ -269,6 +269,23 @@ def test_a_number_that_runs_as_a_clock_is_offered_as_no_speed_of_a_step(
     assert ("averaged: interval" in written(lines, "questions")) == (names == ["elapsed"])
 
 
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("step {step} time 0.35 (0.40) loss {loss}", {"step_seconds": ["2", "3"]}),
+        ("step {step} time 0.35 loss {loss} (0.40)", {"step_seconds": ["2"]}),
+        ("step {step} 35.1 img/s (40.2) loss {loss} (4.1)", {"rate": ["2"]}),
+        ("step {step} ips 35.1 (40.2) loss {loss} (4.1)", {"rate": ["2", "3"]}),
+    ],
+)
+def test_the_number_in_brackets_after_the_speed_is_offered_beside_it(
+    line: str, offered: dict[str, list[str]]
+) -> None:
+    fields = written(stamped(line, 1), "fields")
+    speeds = re.findall(r"(rate|step_seconds): (\d)", fields)
+    assert speeds == [(name, place) for name, places in offered.items() for place in places]
+
+
 @pytest.mark.parametrize("name", [*NAMED, *ASKED])
 def test_the_expression_reads_each_number_of_its_lines(name: str) -> None:
     form = (NAMED.get(name) or ASKED[name])[0]
