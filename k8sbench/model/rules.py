@@ -49,7 +49,9 @@ CLOCK_MISMATCH = reject(
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set once during the window, by a second or to daylight saving time, is "
     "a warning where the printed times prove the figure. Or a program takes its times before "
-    "the GPU has ended, or its lines claim more time than it says that all steps took (LitGPT).",
+    "the GPU has ended, or its lines claim more time than it says that all steps took (LitGPT). "
+    "For declared formats, if a speed rises from line to line as a clock, or lines took less than "
+    "no time by `averaged: running`.",
     "Correct --gpus, --batch-size, or `per`, `averaged` or the unit of a declared format; else "
     "measure another run.",
 )

@@ -161,12 +161,20 @@ def _amount(case: Case) -> Iterator[Finding]:
     if required is not None and measured < ENOUGH * (required - cut):
         counts = counted(measured, "iteration", ("was", "were"))
         text = f"{counts} measured, {required} are asked for."
-        yield rules.TOO_FEW_ITERATIONS.finding(text)
+        yield rules.TOO_FEW_ITERATIONS.finding(text, action=_shorten_window(log.expected))
     warmup = log.expected.warmup
     if log.window is not None and warmup is not None and log.window.warmup < warmup:
         own = counted(log.window.warmup, "iteration")
         text = f"The run's own warm-up is {own}, the benchmark's {warmup}."
         yield rules.SHORT_WARMUP.finding(text, log.facts.places("warmup"))
+
+
+def _shorten_window(expected: Expectation) -> str | None:
+    """Return what to do about a short log of a declared format; None if its run was planned."""
+    if expected.declared is None or expected.planned:
+        return None
+    file = expected.declared_in or "the benchmark's file"
+    return f"Measure a longer log, or lower `window: iterations` in {file}."
 
 
 def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
@@ -301,6 +309,11 @@ def _loss(rank: RankRecords) -> Iterator[Finding]:
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
+    if case.log.expected.declared is not None:
+        misread = list(log_clock.misread(rank.tally, rank.shape))
+        yield from misread
+        if misread:
+            return  # what else contradicts such numbers has the same cause
     sets = [*_clock_sets(case, rank)]
     noted = [seconds for seconds, _ in sets]
     contradictions = [*rank.clock.contradictions(case.seconds_per_unit, noted)]

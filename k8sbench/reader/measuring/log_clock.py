@@ -57,6 +57,23 @@ FAR_APART = 6.0
 FEWEST_FAR = 5
 """Fewest records that show it: a clock may be set once."""
 
+NEGATIVE = 0.25
+"""Lines of running means that took less than no time ÷ the others, from which they are no means.
+
+Rounding makes few such lines.
+"""
+FASTEST = 1e9
+"""Samples or tokens per second of the job that no training has, and a Unix time is."""
+QUICKEST, SLOWEST = 1e-6, 86400.0
+"""Seconds of a step that no training has."""
+FEWEST_RISING = 10
+RISES = 1.5
+"""The last ÷ the first of as many numbers that rise from line to line, of a clock."""
+ELAPSED = (
+    "Name the time since the start `elapsed` in the format, and the speed `rate` or `step_seconds`."
+)
+OTHER_STEPS = "Correct `averaged` of the format: interval, step or last."
+
 
 class Step(NamedTuple):
     """The time from one line to the next."""
@@ -342,6 +359,33 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
             f" {passed:.2f} s passed."
         )
         yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
+
+
+def misread(tally: Tally, shape: Shape) -> Iterator[Finding]:
+    """Yield that a declared number cannot be what its format says: a speed, or a running mean."""
+    negative = tally.negative
+    if negative.count >= FEWEST_FAR and negative.count > NEGATIVE * tally.records:
+        lines = negative.count + tally.records
+        text = (
+            f"By `averaged: running` {negative.count} of {lines} lines took less than no time: the"
+            " printed numbers are no means since the beginning."
+        )
+        yield rules.CLOCK_MISMATCH.finding(text, negative.places, action=OTHER_STEPS)
+    trend = tally.trend
+    if shape.begins_late or shape.averaged == "running" or tally.last is None or not trend.count:
+        return
+    number = f"{trend.last:.6g} {'samples/s' if shape.is_rate else 's per step'}"
+    text = ""
+    is_possible = trend.last < FASTEST if shape.is_rate else QUICKEST < trend.last < SLOWEST
+    if not is_possible:
+        text = f"The format reads {number}, which no training has."
+    elif trend.count >= FEWEST_RISING and trend.always_rises and trend.last > RISES * trend.first:
+        text = (
+            f"The printed number rises in each of {trend.count} lines, from {trend.first:.6g} to"
+            f" {trend.last:.6g}, as a clock does."
+        )
+    if text:
+        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place], action=ELAPSED)
 
 
 def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:

@@ -136,6 +136,25 @@ class ProgramWords:
         return self._sums[name] / self._counts[name] if self._counts[name] else None
 
 
+class Trend:
+    """The way of the printed numbers from line to line."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first = self.last = 0.0
+        self.always_rises = True
+        """True until a number is not above the one before."""
+
+    def add(self, number: float | None) -> None:
+        """Add the number of the next line; a line without one changes nothing."""
+        if number is None:
+            return
+        self.first = number if self.count == 0 else self.first
+        self.always_rises &= self.count == 0 or number > self.last
+        self.last = number
+        self.count += 1
+
+
 class SlowLines(NamedTuple):
     """Lines that took over twice the median, and what they hold."""
 
@@ -209,6 +228,9 @@ class Tally:
         self._paused = 0.0
         self.steps = StatedSteps()
         self.words = ProgramWords()
+        self.trend = Trend()
+        self.negative = Occurrences()
+        """Lines of running means that would have taken less than no time."""
         self.stamped: tuple[Stamped, Stamped] | None = None
         """The first and the last record that carry a stamp.
 
@@ -240,6 +262,7 @@ class Tally:
         self.extend(position, covered, time, steady=entry.steady)
         self.steps.add(record.step_samples, covered)
         self.words.add(record, covered)
+        self.trend.add(record.rate if self._shape.is_rate else record.seconds)
         printed, own_time = entry.printed
         self.printed_iterations += printed
         self.printed_time += own_time
@@ -252,6 +275,8 @@ class Tally:
         if own_time <= 0 and self._shape.averaged != "last":
             # The last digit of a running mean is more than the record's time. What it lacks the
             # next one has: the sums need both, and it has no rate of its own.
+            if own_time < 0:
+                self.negative.add(line)
             return
         self.records += 1
         rate = self._shape.own_rate(record)

@@ -223,6 +223,7 @@ SECONDS = stamped("{at} step {step} loss {loss} time 0.5", 5)
 IMAGES = Row({"batch_size": "8", **JOB}, 64.0, "--gpus 8")
 ONE_GPU = Row({"batch_size": "64", **JOB}, 64.0)
 HALF_SECOND = Row({"batch_size": "8", **TIME, "averaged": "interval"}, 128.0, "--gpus 8")
+JUMPING = [f"step {n} loss 3.5 time {0.4 + n % 3 / 10:.1f}" for n in range(10, 400, 10)]
 HEAD = ["world_size: 8", "micro_batch_size: 8"]
 SAMPLES = {"iteration_counts": "samples", "warmup": "1"}
 WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
@@ -262,6 +263,12 @@ WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
         {"speed": "80.1234/s", "averaged": "step"},
         "clock-mismatch",
     ),
+    "single steps for means since the beginning": (
+        JUMPING,
+        HALF_SECOND._replace(options="--gpus 1"),
+        {"averaged": "running"},
+        "clock-mismatch",
+    ),
     "a rate of steps that the stamps contradict": (
         lines_in("ppocr"),
         Row(
@@ -289,6 +296,31 @@ def test_an_answer_that_the_log_disproves_is_rejected(name: str, tmp_path: Path,
     measurement = measured(lines, changed, tmp_path, cli, code=5)
     rejecting = [each["id"] for each in measurement["reasons"] if each["severity"] == "reject"]
     assert reason in rejecting
+
+
+@pytest.mark.parametrize(
+    ("start", "name", "unit"),
+    [
+        (1592939516.0, "rate", "samples/s"),
+        (1592939516.0, "rate", "steps/s"),
+        (1592939516.0, "step_seconds", "s/step"),
+        (1592939516.0, "step_seconds", "ms/step"),
+        (20.5, "rate", "samples/s"),
+        (20.5, "step_seconds", "s/step"),
+    ],
+)
+def test_a_clock_is_no_speed_although_a_file_declares_it(
+    start: float, name: str, unit: str, tmp_path: Path, cli: Cli
+) -> None:
+    lines = [f"step {n} loss 3.5 at {start + 1.5 * n:.2f}" for n in range(60)]
+    answers = {"batch_size": "8", "speed": "at", "unit": "s/step"}
+    right = measured(lines, Row(answers, 8 / 1.5), tmp_path, cli)
+    assert right["throughput"][right["estimator"]] == pytest.approx(8 / 1.5, rel=5e-3)
+    file = tmp_path / "mine.yaml"
+    file.write_text(file.read_text().replace("elapsed: 3", f"{name}: 3").replace("s/step", unit))
+    words = ("--benchmark", str(file), "-o", "json", "--gpus", "1")
+    (wrong,) = json.loads(cli("measure", str(tmp_path / "train.log"), *words, code=5).out)
+    assert "clock-mismatch" in [each["id"] for each in wrong["reasons"]]
 
 
 @pytest.mark.parametrize(
