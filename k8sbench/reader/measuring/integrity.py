@@ -245,7 +245,7 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
             f"Iterations go back {_times(back.count)} without a restart: "
             "the log holds more than one run."
         )
-        yield rules.TWO_RUNS.finding(text, back.places)
+        yield rules.TWO_RUNS.finding(text, [*case.log.facts.other_heads, *back.places])
     missing = rank.missing
     if missing:
         usual = rank.usual or missing.first[0].record.steps or 1

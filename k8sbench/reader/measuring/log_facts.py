@@ -254,6 +254,8 @@ class LogFacts:
             self._gpu_uuids[value] = None
         if self._anew is not None:
             self._anew.facts.setdefault(fact.name, (value, place))
+        if self._count and fact.name in self.facts:
+            self.facts.state_again(place)
         if self._anew is None or fact.name not in self.facts:
             self.facts.add(fact.name, value, place)
 
@@ -291,7 +293,9 @@ class LogFacts:
                 what = f"a total of {rank.total} and of {record.total} iterations"
                 place = evidence.place(file, record.line, record.text)
                 self.other_runs.setdefault(what, [place])
+        back = rank.odd[RecordKind.BACK].count
         rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
+        self.facts.end_head(of_other_run=rank.odd[RecordKind.BACK].count > back)
         received = self._received.setdefault(source, [record.taken, record.taken])
         received[1] = record.taken
         if rank.position <= rank.window.warmup:

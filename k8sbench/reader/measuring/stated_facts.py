@@ -11,6 +11,23 @@ from k8sbench.reader.family import number_in
 class StatedFacts(dict[str, dict[str, Place]]):
     """Name of a fact → value → first line with it; values in log order."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.other_heads: list[Place] = []
+        """First lines that state known facts again before another run's record."""
+        self._head: Place | None = None
+        """The first such line since the last record."""
+
+    def state_again(self, place: Place) -> None:
+        """Note a line that states a known fact again."""
+        self._head = self._head or place
+
+    def end_head(self, *, of_other_run: bool) -> None:
+        """Note a record: what stands before it is its run's head."""
+        if of_other_run and self._head is not None:
+            self.other_heads.append(self._head)
+        self._head = None
+
     def add(self, name: str, value: str, place: Place) -> None:
         """Add a value; a known one keeps its first line."""
         self.setdefault(name, {}).setdefault(value, place)

@@ -371,5 +371,8 @@ def test_gpus_that_the_head_or_a_later_line_contradicts_are_rejected(
 
 def test_iterations_that_begin_anew_without_an_epoch_are_two_runs(tmp_path: Path, cli: Cli) -> None:
     second = [line.replace("2026-03-02", "2026-03-03") for line in RATE]
-    measurement = measured([*RATE, *second], IMAGES, tmp_path, cli, code=5)
-    assert "two-runs" in [each["id"] for each in measurement["reasons"]]
+    measurement = measured([*HEAD, *RATE, *HEAD, *second], IMAGES, tmp_path, cli, code=5)
+    found = {each["id"]: each for each in measurement["reasons"]}
+    head = len(HEAD) + len(RATE) + 1
+    places = [place["line"] for place in found["two-runs"]["evidence"]]
+    assert places == [head, head + len(HEAD)]
