@@ -94,6 +94,8 @@ def _speed_meaning(number: Number, words: str) -> Meaning:
         return Meaning("rate", unit) if is_unit or _RATE.search(words) else NONE
     if number.accumulates and words == "time":
         return Meaning("elapsed", unit)
+    if number.is_clock and (unit is not None or not _RATE.search(words)):
+        return Meaning("", unit)  # ``step time 1.5``, ``3.0``, ``4.5`` …
     is_of_step = _STEP_TIME.search(words) or re.match(rf" ?\w+ ?/ ?{_STEP}\b", number.behind)
     if unit is not None:
         return Meaning("step_seconds" if is_of_step else "", unit)

@@ -269,6 +269,14 @@ def test_a_number_that_runs_as_a_clock_is_offered_as_no_speed_of_a_step(
     assert ("averaged: interval" in written(lines, "questions")) == (names == ["elapsed"])
 
 
+@pytest.mark.parametrize("label", ["step time: {}", "cost {}s", "took {} s", "{} ms/step"])
+def test_a_label_of_a_step_makes_no_speed_of_a_clock(label: str) -> None:
+    lines = [f"step {n} loss 3.5 | {label.format(1.5 * n)}" for n in range(1, 40)]
+    fields = written(lines, "fields")
+    assert re.findall(r"(\w+): 3 ", fields) == ["elapsed"]
+    assert "speed: ?" in fields
+
+
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
