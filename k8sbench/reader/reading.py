@@ -129,29 +129,34 @@ class FamilyLog:
         reader, opening = head.reader, head.opening
         texts = frozenset((*_SHARED, *reader.needles, *([opening] if opening else [])))
         for number, text in self._lines.holding(texts):
-            if opening and opening in text and head.begins_with((number, text)):
-                yield from self._begun_again(head, (number, text))
+            if opening and opening in text and head.is_further_header((number, text)):
+                yield from self._further_header(head, (number, text))
                 continue
             for line in pieces(text, number):
                 yield from _yield_common_marks(line)
                 yield from reader.read(line)
 
-    def _begun_again(self, head: _Head, opening: NumberedLine) -> Iterator[Item]:
-        """Read the facts of a further header, up to the next record."""
-        anew = head.family.reader()
+    def _further_header(self, head: _Head, opening: NumberedLine) -> Iterator[Item]:
+        """Read the facts of a further header, up to the next record.
+
+        What a fact means may depend on lines before it: the header's reader reads all of them, as
+        that of the first header did, and the run's reader yields their other items.
+        """
+        further = head.family.reader()
         yield pieces(opening[1], opening[0])[-1].mark("header")
-        lines = self._lines.holding(frozenset((*_SHARED, *anew.head_needles)))
+        lines = self._lines.holding(frozenset((*_SHARED, *further.head_needles)))
         for number, text in itertools.chain([opening], lines):
             items: list[Item] = []
             for line in pieces(text, number):
-                items += anew.head(line)
+                further.read(line)
+                items += further.head(line)
                 items += _read(head.reader, line)
             if any(_decides(item) for item in items):
-                yield from anew.derived()
+                yield from further.derived()
                 yield from items
                 return
             yield from items
-        yield from anew.derived()
+        yield from further.derived()
 
 
 def _read(reader: LineReader, line: CleanLine) -> Iterator[Item]:
@@ -208,12 +213,12 @@ class _Head:
             " family reads its own lines",
         )
 
-    def begins_with(self, line: NumberedLine) -> bool:
+    def is_further_header(self, line: NumberedLine) -> bool:
         """Return True if a line that may begin a further header states a fact of the run."""
-        anew = self.family.reader()
+        further = self.family.reader()
         for piece in pieces(line[1], line[0]):
-            list(anew.facts(piece))
-        return bool(anew.openings)
+            list(further.facts(piece))
+        return bool(further.openings)
 
     @property
     def opening(self) -> str:

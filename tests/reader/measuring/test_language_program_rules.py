@@ -513,6 +513,17 @@ def test_the_end_of_hugging_face_s_trainer_is_the_figure_where_there_is_one() ->
     assert found.rate == pytest.approx(370 * 64 / (36 * 60 + 120))
 
 
+@pytest.mark.parametrize(("batch", "reasons"), [(64, []), (128, ["batch-mismatch"])])
+def test_a_resumed_run_of_hugging_face_s_trainer_keeps_its_batch(
+    batch: int, reasons: list[str]
+) -> None:
+    log = lines_of("hf_trainer_running.log")
+    head = [line.replace("= 64", f"= {batch}") for line in log if "trainer.py" in line]
+    resumed = [*head, ">>   Continuing training from global step 190"]
+    found = of("hf-trainer", [*log[:26], *resumed, *log[26:]], gpus=8)
+    assert ids(found, "reject") == reasons
+
+
 def test_a_log_of_hugging_face_s_trainer_without_end_and_bar_says_what_is_missing() -> None:
     head = [x for x in lines_of("hf_trainer_running.log") if "trainer.py" in x]
     with pytest.raises(InputError, match="without its end"):
