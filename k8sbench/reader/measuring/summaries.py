@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from k8sbench.model.sample import Mark
 
 OTHER_RANK = 0.05
-"""Maximum relative difference of the summaries of a job's ranks, or nodes."""
-SAME_RUN = 0.01
-"""The same of those that no rank's number tells apart."""
+"""Maximum relative difference of the rates and times of a job's ranks."""
+OTHER_NODE = 0.01
+"""The same of nodes, whose summaries no number of a rank tells apart …"""
+PRINTED = 1e-6
+"""… and of their other numbers, which are equal: a program may print them with fewer digits."""
 
 
 class Summaries:
@@ -44,8 +47,8 @@ class Summaries:
             is_first = (number, rank) == ranks[0][:2]
             before = [] if is_first and header != ranks[0][2] else list(runs[:1])
             for summary in self._whole_runs[number, rank, header].values():
-                apart = SAME_RUN if is_first else OTHER_RANK
-                if not any(_alike(summary[0], each[0], apart) for each in before):
+                may_be_of_one_run = _may_be_of_nodes if is_first else _may_be_of_ranks
+                if not any(may_be_of_one_run(summary[0], each[0]) for each in before):
                     runs.append(summary)
                     before.append(summary)
         return runs
@@ -56,8 +59,25 @@ class Summaries:
         return next(iter(self.whole_runs), None)
 
 
-def _alike(one: Mark, other: Mark, apart: float) -> bool:
+def _may_be_of_ranks(one: Mark, other: Mark) -> bool:
     """Return True if two summaries may be of two ranks of a job."""
-    names = ("whole_run_rate", "whole_run_seconds")
+    return _are_near(one, other, ("whole_run_rate", "whole_run_seconds"), OTHER_RANK)
+
+
+def _may_be_of_nodes(one: Mark, other: Mark) -> bool:
+    """Return True if two summaries are of the same work, and of about the same time.
+
+    The steps by time and rate are as exact as the digits of that rate.
+    """
+    steps = [mark.number("by_rate") or 0.0 for mark in (one, other)]
+    return (
+        _are_near(one, other, ("whole_run_rate", "whole_run_seconds", "seconds"), OTHER_NODE)
+        and _are_near(one, other, ("final_loss", "epochs"), PRINTED)
+        and abs(steps[0] - steps[1]) <= (one.number("slack") or 0.0)
+    )
+
+
+def _are_near(one: Mark, other: Mark, names: Iterable[str], apart: float) -> bool:
+    """Return True if the numbers of two summaries are equal but for a relative difference."""
     pairs = [(one.number(name) or 0.0, other.number(name) or 0.0) for name in names]
     return all(math.isclose(*pair, rel_tol=apart) for pair in pairs)

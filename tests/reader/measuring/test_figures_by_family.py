@@ -459,3 +459,21 @@ def test_nodes_that_print_one_summary_are_one_run(between: list[str], reasons: l
     found = measured(lines, format="hf-trainer", gpus=16, batch_size=None)
     assert ids(found, "reject") == reasons
     assert present(found.throughput or found.unverified).time_weighted == 20.0
+
+
+@pytest.mark.parametrize("change", ["'epoch': 9.0", "'train_loss': 2.5", "_steps_per_second': 0.5"])
+def test_summaries_of_about_the_same_time_are_two_runs_by_any_other_number(change: str) -> None:
+    first, second = last(1000.0, 10.0), last(1000.01, 10.0)
+    name = change.partition(": ")[0]
+    other, count = re.subn(rf"{name}: [\d.]+", change, second)
+    assert count == 1
+    for lines, reasons in (([first, second], []), ([first, other], ["two-runs"])):
+        found = measured([*head(1250), *lines], format="hf-trainer", gpus=16, batch_size=None)
+        assert ids(found, "reject") == reasons
+
+
+def test_one_summary_printed_with_fewer_digits_is_of_one_run() -> None:
+    first = last(1000.0, 10.0).replace("'train_loss': 0.5", "'train_loss': 0.28420260807150577")
+    second = first.replace("0.28420260807150577", "0.28420261")
+    found = measured([*head(1250), first, second], format="hf-trainer", gpus=16, batch_size=None)
+    assert ids(found, "reject") == []
