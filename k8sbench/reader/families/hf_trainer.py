@@ -92,6 +92,8 @@ HALF_DIGIT = 0.0005
 """Half of the last digit of the printed steps per second, which may be few …"""
 ROUNDED_STEPS = 0.01
 """… and the relative error of the steps beside it: later versions round the time, too."""
+ROUNDED_SAMPLES = 0.05
+"""Most of a step's samples that a rate may lack because of whole steps; else it is another one."""
 COMPLETIONS = "The program generates completions. Its last line counts them or the prompts"
 SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
@@ -296,9 +298,12 @@ class _HfTrainerReader(LineReader):
         if batch and steps and rate > 0 and seconds > 0:
             counted = rate * seconds / steps
             examples = self._head.get("examples", 0)
-            possible = [batch, *(examples / each for each in self._steps_of_epoch())]
+            lengths = self._steps_of_epoch()
+            possible = [batch, *(examples / each for each in lengths)]
             slack = ROUNDED_STEPS + HALF_DIGIT / rate
-            if not min(possible) / (1 + slack) <= counted <= max(possible) * (1 + slack):
+            # A plan of a part of an epoch rounds its steps up, and not its samples.
+            least = min(possible) * (1 - min(1 / steps if lengths else 0.0, ROUNDED_SAMPLES))
+            if not least / (1 + slack) <= counted <= max(possible) * (1 + slack):
                 samples = f"{significant(counted, 4)} samples a step, its head {batch}"
                 yield line.fact(BATCH_DOUBT, f"The log's last line counts {samples}.")
         elif self._generates:

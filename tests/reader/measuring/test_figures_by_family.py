@@ -1,5 +1,6 @@
 """Figures of a log of every family and generation, computed by hand beside each."""
 
+import math
 import re
 from typing import Any
 
@@ -264,7 +265,7 @@ def head(steps: int, *, begun: int = 0, examples: str = "2,000", epochs: int = 1
     ]
 
 
-def last(seconds: float, epochs: float, steps: int = 1250, samples: int = 20000) -> str:
+def last(seconds: float, epochs: float, steps: int = 1250, samples: float = 20000) -> str:
     """Its last line, whose rates are of the whole plan."""
     return (
         f"{{'train_runtime': {seconds}, 'train_samples_per_second': {samples / seconds:.3f}, "
@@ -406,6 +407,27 @@ def test_a_last_line_counts_the_completions_of_the_head_or_is_refused(
     told = [line for line in log if "=" not in line]
     headless = measured(told, format="hf-trainer", batch_size=None)
     assert ids(headless, "reject") == ["batch-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("examples", "epochs", "steps", "reasons"),
+    [
+        (10_000, 0.05, 8, []),
+        (1000, 1.1, 18, []),
+        (640, 0.5, 5, []),
+        (1000, 0.97, 16, []),
+        # 100 samples are printed of two steps that have 128.
+        (1000, 0.1, 2, ["batch-mismatch"]),
+    ],
+)
+def test_a_part_of_an_epoch_has_whole_steps_and_may_have_few_samples_less(
+    examples: int, epochs: float, steps: int, reasons: list[str]
+) -> None:
+    log = head(steps, examples=str(examples), epochs=math.ceil(epochs))
+    log = [line.replace("accumulation) = 16", "accumulation) = 64") for line in log]
+    lines = [*log, last(100.0, epochs, steps, examples * epochs)]
+    found = measured(lines, format="hf-trainer", gpus=8, batch_size=None)
+    assert ids(found, "reject") == reasons
 
 
 def swift(lines: list[str], old: str, new: str) -> list[str]:
