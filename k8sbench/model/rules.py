@@ -31,7 +31,7 @@ BATCH_MISMATCH = reject(
     "The log contradicts itself on its batch. Its statements are a line's rate × seconds, "
     "the configuration, the whole job's batch, and AI-Rank's size of the data set ÷ steps "
     "of an epoch. Rate × seconds of a line may differ by 2 % and 0.002 s of rounding. Or the "
-    "batch or sequence length is another one after a restart.",
+    "log states two batches or sequence lengths, such as before and after a restart.",
     "Correct --batch-size or --gpus; in AI-Rank's logs, the size in the `load_data` line.",
 )
 BATCH_SIZE = reject(

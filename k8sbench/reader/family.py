@@ -93,6 +93,8 @@ DATED = rf"(?P<{BEGUN_AT}>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{{3}})?)"
 """Expression for that fact, of a line with Python's usual date."""
 OPENINGS = 4
 """Texts of a head of which one shows a further header."""
+OF_ITS_PARTS = {"model", "batch_size", "sequence_length", "precision", "amp_dtype"}
+"""Facts that a printed configuration states of several of its parts: the first is the run's."""
 OF_EACH_LINE = {BEGUN_AT, "program", "program_version"}
 """Facts that follow from what a logger puts in front of any line."""
 MOST_ITERATIONS = 1e12
@@ -410,8 +412,9 @@ class LineReader:
     def head(self, line: CleanLine) -> Iterator[Fact]:
         """Facts in a line before the first record."""
         for fact in self.facts(line):
+            is_of_a_part = fact.name in OF_ITS_PARTS and fact.name in self._stated
             self._stated.setdefault(fact.name, fact)
-            if not fact.name.startswith("_"):
+            if not (fact.name.startswith("_") or is_of_a_part):
                 yield fact
 
     def facts(self, line: CleanLine) -> Iterator[Fact]:
@@ -419,9 +422,14 @@ class LineReader:
         for rule in self._family.facts:
             if rule.needle in line.text:
                 for fact in rule.read(line):
-                    if len(self.openings) < OPENINGS and fact.name not in OF_EACH_LINE:
-                        self.openings[rule.needle] = None
+                    if fact.name not in OF_EACH_LINE:
+                        self.open(rule.needle)
                     yield fact
+
+    def open(self, text: str) -> None:
+        """Note a text of the head's lines, if it is one of the first."""
+        if len(self.openings) < OPENINGS:
+            self.openings[text] = None
 
     def derived(self) -> Iterator[Fact]:
         """Yield the facts that follow from the complete head; call once."""

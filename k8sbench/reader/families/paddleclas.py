@@ -43,7 +43,7 @@ DYGRAPH_LINE = (
 
 SETTING = r"(?:INFO:|\blogger\.py:\d+ -)"
 """Expression for what stands in front of a setting."""
-_MODEL = padded(SETTING + r" (?:ARCHITECTURE|Arch|Model) : ")
+_MODEL = padded(SETTING + r" (?P<section>ARCHITECTURE|Arch|Model) : ")
 _NAME = padded(SETTING + r"\s+name : (?P<model>\S+)")
 _LOADER = padded(SETTING + r"\s+(?P<section>Train|Eval|Infer|TRAIN|VALID) : *$")
 _BATCH = padded(SETTING + r"\s+batch_size : (?P<batch>\d{1,12})\s*$")
@@ -65,13 +65,16 @@ class ConfigurationReader(LineReader):
     def facts(self, line: CleanLine) -> Iterator[Fact]:
         """Apply the rules, then the sections."""
         yield from super().facts(line)
-        if _MODEL.search(line.text):
+        model, loader = _MODEL.search(line.text), _LOADER.search(line.text)
+        if section := model or loader:
+            self.open(f"{section['section']} : ")
+        if model:
             self._names_model = True
         elif self._names_model and (match := _NAME.search(line.text)):
             self._names_model = False
             yield line.fact("model", match["model"])
-        if match := _LOADER.search(line.text):
-            self._section = match["section"]
+        if loader:
+            self._section = loader["section"]
         elif self._section in _BATCH_OF and (match := _BATCH.search(line.text)):
             yield line.fact(_BATCH_OF[self._section], match["batch"])
             self._section = ""

@@ -32,7 +32,7 @@ _DECLARE_BATCH = r"If the log states it, add a fact: '\bbatch_size=(?P<batch_siz
 def reasons(case: Case) -> Iterator[Finding]:
     """Yield what differs from what was expected, or is not known."""
     yield from _identity(case)
-    yield from _restarted(case)
+    yield from _changing(case)
     yield from _model(case)
     yield from _gpus(case)
     yield from _batch(case)
@@ -65,18 +65,24 @@ RULES_OF_FACTS = {
     "precision": rules.PRECISION,
     "amp_dtype": rules.PRECISION,
     "model": rules.OTHER_BENCHMARK,
+    "parameters": rules.OTHER_BENCHMARK,
+    "gpu_model": rules.MIXED_GPU_MODEL,
 }
-"""Fact → the rule that a run breaks whose restart changes it."""
+"""Fact of the whole run → the rule that a log breaks which states two values of it."""
+_TITLES = {"gpus": "number of GPUs", "gpu_model": "GPU model", "parameters": "number of parameters"}
 
 
-def _restarted(case: Case) -> Iterator[Finding]:
-    """Yield what a program states otherwise behind a restart."""
-    for name, (value, places) in case.log.changed.items():
-        what = "number of GPUs" if name == "gpus" else name.replace("_", " ")
-        text = (
-            f"By the log the {what} is {case.log.facts.first(name)}, and {value} after a restart."
-        )
-        yield RULES_OF_FACTS[name].finding(text, places)
+def _changing(case: Case) -> Iterator[Finding]:
+    """Yield what a log states with two values: of ranks or nodes, or behind a restart."""
+    for name, rule in RULES_OF_FACTS.items():
+        stated = dict(case.log.facts.get(name, {}))
+        if name == "gpus" and case.log.expected.gpus is None:
+            # It may count nodes: whoever gives the number knows better.
+            stated |= case.log.facts.get("gpus_by_environment", {})
+        if len(stated) > 1 and name not in case.log.family.facts_of_run:
+            what = _TITLES.get(name, name.replace("_", " "))
+            text = f"By the log the {what} is {' and '.join(stated)}."
+            yield rule.finding(text, stated.values())
 
 
 def _other(
@@ -106,19 +112,11 @@ def _model(case: Case) -> Iterator[Finding]:
     if wanted and parameters and not case.smoke and abs(parameters / wanted - 1) > SAME_MODEL:
         text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
         yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("parameters"))
-    devices = log.facts.get("gpu_model", {})
-    if len(devices) > 1:
-        text = f"The log is of several GPU models: {', '.join(sorted(devices))}."
-        yield rules.MIXED_GPU_MODEL.finding(text, devices.values())
 
 
 def _gpus(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     logged = log.facts.whole("gpus")
-    stated = dict(log.facts.get("gpus", {}))
-    if expected.gpus is None:
-        # It may count nodes: whoever gives the number knows better.
-        stated |= log.facts.get("gpus_by_environment", {})
     given = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given"
     ranks = len(log.ranks)
     if expected.gpus is not None and expected.gpus == expected.named.gpus:
@@ -129,9 +127,6 @@ def _gpus(case: Case) -> Iterator[Finding]:
     elif case.gpus % (parallel := log.facts.whole("data_parallel") or 1):
         text = f"{given[0].upper()}{given[1:]}, no multiple of the log's {parallel} parallel ranks."
         yield rules.GPU_COUNT.finding(text, log.facts.places("data_parallel"))
-    elif len(stated) > 1:
-        text = f"The log says {' GPUs and '.join(stated)}."
-        yield rules.GPU_COUNT.finding(text, stated.values())
     elif ranks > case.gpus:
         text = f"{ranks} ranks print training lines, and {given}."
         yield rules.GPU_COUNT.finding(text)
@@ -248,9 +243,6 @@ def _redundancy(case: Case) -> Iterator[Finding]:
         names = ("batch_size", "global_batch", "tokens_per_step")
         places = next(filter(None, map(log.facts.places, names)), [])
         yield rules.BATCH_MISMATCH.finding(text, [*places, *rank.sums.line_of_batch])
-    if len(stated := log.facts.get("global_batch", {})) > 1:
-        text = f"The log says {' and '.join(stated)} samples per step of the job."
-        yield rules.BATCH_MISMATCH.finding(text, list(stated.values()))
     yield from _lines_and_head(case)
     if (doubt := log.facts.first(BATCH_DOUBT)) is not None:
         yield rules.BATCH_MISMATCH.finding(doubt, log.facts.places(BATCH_DOUBT))

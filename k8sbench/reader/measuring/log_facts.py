@@ -33,7 +33,7 @@ from k8sbench.reader.unread_programs import UnreadProgram
 
 OF_EACH_HEADER = (
     *("gpus", "batch_size", "global_batch", "tokens_per_step", "sequence_length"),
-    *("precision", "amp_dtype", "model"),
+    *("precision", "amp_dtype", "model", "parameters", "gpu_model"),
 )
 """Facts that no restart changes."""
 _TIMES = ("mean", "median", "p95", "max")
@@ -69,13 +69,12 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
-class _Anew(NamedTuple):
-    """A further header, or the begin of a further file."""
+class _FurtherHeader(NamedTuple):
+    """A further header, or the begin of a further file, up to its first record."""
 
     header: Place | None
     """None: of a file that has none so far."""
-    facts: dict[str, tuple[str, Place]]
-    """Name of each fact → its first value and line."""
+    facts: StatedFacts
 
 
 class LogFacts:
@@ -118,14 +117,12 @@ class LogFacts:
         """Notes that the wall clock was set: seconds, line, and each rank's iteration there."""
         self.other_runs: dict[str, list[Place]] = {}
         """Signs of another run in the log, each with its lines."""
-        self.changed: dict[str, tuple[str, list[Place]]] = {}
-        """Fact of which a restarted program states another value → that value, and both lines."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
         """By rank, those before its last record."""
         self._headers = 0
         """Further headers so far."""
-        self._anew: _Anew | None = None
+        self._further: _FurtherHeader | None = None
         """The latest further header or file; None: neither since the last record."""
         self._count = 0
         """Records so far."""
@@ -157,7 +154,7 @@ class LogFacts:
         if self._count and not self.family.states_starts:
             # Another rank's file or the next piece of a resumed run: the records show which.
             self._marks = self._marks._replace(restarts=self._marks.restarts + 1)
-            self._anew = _Anew(None, {})
+            self._further = _FurtherHeader(None, StatedFacts())
         self.files.append(source.name)
         for item in log:
             self._family = self._family or log.family
@@ -252,11 +249,11 @@ class LogFacts:
         value = evidence.redact(fact.value)
         if fact.name == "gpu_uuid":
             self._gpu_uuids[value] = None
-        if self._anew is not None:
-            self._anew.facts.setdefault(fact.name, (value, place))
+        if self._further is not None:
+            self._further.facts.add(fact.name, value, place)
         if self._count and fact.name in self.facts:
             self.facts.state_again(place)
-        if self._anew is None or fact.name not in self.facts:
+        if self._further is None or fact.name not in self.facts:
             self.facts.add(fact.name, value, place)
 
     def _record(self, record: Record, file: str) -> None:
@@ -300,8 +297,8 @@ class LogFacts:
         received[1] = record.taken
         if rank.position <= rank.window.warmup:
             received[0] = record.taken
-        if self._anew is not None:
-            self._compare(rank, self._anew, resumed=before.resumptions != now.resumptions)
+        if self._further is not None:
+            self._compare(rank, self._further, resumed=before.resumptions != now.resumptions)
         self._marks_before[source] = now
         self._count += 1
 
@@ -340,30 +337,33 @@ class LogFacts:
         steps = record.steps and max(round(record.steps / samples), 1)
         return msgspec.structs.replace(record, iteration=iteration, total=total, steps=steps)
 
-    def _compare(self, rank: RankRecords, anew: _Anew, *, resumed: bool) -> None:
+    def _compare(self, rank: RankRecords, further: _FurtherHeader, *, resumed: bool) -> None:
         """Compare a further header with the first, knowing its first record."""
-        header = anew.header
-        self._anew = None
-        differing = {
-            name: (value, [*self.facts.places(name), place])
-            for name, (value, place) in anew.facts.items()
-            if name in self.facts and value != self.facts.first(name)
-        }
-        is_anew = header is not None and rank.replay is RecordKind.BACK
+        header = further.header
+        self._further = None
+        differing = further.facts.others_than(self.facts)
+        is_second_run = header is not None and rank.replay is RecordKind.BACK
         # A run that is resumed may be given more iterations.
-        is_other = is_anew or header is None or ("planned_iterations" in differing and not resumed)
-        if is_anew and header is not None:
+        is_extended = "planned_iterations" in differing and not resumed
+        if is_second_run and header is not None:
             self.other_runs.setdefault("a second header", [header])
         elif header is not None and rank.replay is not RecordKind.REPEATED:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self.restarts.append(header)
+        if header is not None and not is_second_run and not is_extended:
+            self._add_changes(differing)
+            return
         names = OF_EACH_HEADER if resumed else (*OF_EACH_HEADER, "planned_iterations")
         for name in filter(differing.__contains__, names):
-            value, places = differing[name]
-            if is_other:
-                self.other_runs.setdefault(f"{name} {self.facts.first(name)} and {value}", places)
-            else:
-                self.changed.setdefault(name, (value, places))
+            value, place = next(iter(differing[name].items()))
+            places = [*self.facts.places(name), place]
+            self.other_runs.setdefault(f"{name} {self.facts.first(name)} and {value}", places)
+
+    def _add_changes(self, differing: StatedFacts) -> None:
+        """Keep what a restarted program of the same run states otherwise."""
+        for name in filter(differing.__contains__, OF_EACH_HEADER):
+            for value, place in differing[name].items():
+                self.facts.add(name, value, place)
 
     def _mark(self, mark: Mark, file: str) -> None:
         kind, values = mark.kind, mark.values
@@ -392,7 +392,8 @@ class LogFacts:
                 rank.resume_after(int(mark.number("step") or 0))
         elif kind == "header":
             self._headers += 1
-            self._anew = _Anew(evidence.place(file, mark.line, mark.text), {})
+            place = evidence.place(file, mark.line, mark.text)
+            self._further = _FurtherHeader(place, StatedFacts())
             self._marks = self._marks._replace(events=self._marks.events + 1)
         elif kind == "restart":
             self._restart(mark, file)
@@ -417,6 +418,9 @@ class LogFacts:
 
     def _summarise(self, mark: Mark, file: str) -> None:
         values = mark.values
+        if self._further is not None and self._further.header and "whole_run_rate" in values:
+            # The figure may be of an attempt without a record.
+            self._add_changes(self._further.facts.others_than(self.facts))
         self.finished |= values.get("status") == "finished"
         if self.trains and values.get("ended_by") == "length":
             self.training.plans(mark, file)

@@ -49,3 +49,12 @@ class StatedFacts(dict[str, dict[str, Place]]):
     def places(self, name: str) -> list[Place]:
         """Return the first line that states a fact; empty without one."""
         return list(self.get(name, {}).values())[:1]
+
+    def others_than(self, stated: StatedFacts) -> StatedFacts:
+        """Return the values that differ from all those of the same name in ``stated``."""
+        differing = StatedFacts()
+        for name, values in self.items():
+            for value, place in values.items():
+                if name in stated and value not in stated[name]:
+                    differing.add(name, value, place)
+        return differing

@@ -182,6 +182,28 @@ def _on_twice_as_many(family: str, line: str) -> str:
     return line
 
 
+def other_facts(case: Case, monkeypatch: pytest.MonkeyPatch) -> bool | None:
+    """A program is started again, and states another value of one fact of its first header."""
+    half = case.records[len(case.records) // 2].line
+    lines = [*case.lines[:half], *case.head, *case.lines[half:]]
+    items = FamilyLog([f"{line}\n" for line in case.lines], [FAMILIES[case.family]])
+    facts = [item for item in items if isinstance(item, Fact) and item.line <= len(case.head)]
+    names = {fact.name for fact in facts} & {*log_facts.OF_EACH_HEADER}
+    if not names:
+        return None
+
+    def is_rejected(name: str) -> bool:
+        def change(item: Item) -> Item:
+            if not (isinstance(item, Fact) and item.name == name and item.line > half):
+                return item
+            is_number = item.value.isdigit()
+            return replace(item, value=str(2 * int(item.value)) if is_number else "another")
+
+        return case._replace(lines=lines).changed(change, monkeypatch)
+
+    return all(map(is_rejected, sorted(names)))
+
+
 def twice_the_rate(case: Case, monkeypatch: pytest.MonkeyPatch) -> bool | None:
     """The printed rate is twice that of the time beside it, and of the stamps."""
     if all(record.rate is None for record in case.records):
@@ -214,6 +236,7 @@ VIOLATIONS: tuple[Callable[[Case, pytest.MonkeyPatch], bool | None], ...] = (
     second_header,
     two_files,
     other_gpus,
+    other_facts,
     twice_the_rate,
     no_batch,
 )
@@ -247,6 +270,12 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "the numbers of each line state it, not a header": ("verl",),
         "events of the run state it, not a header": ("k8sbench",),
+    },
+    "other_facts": {
+        "the heads of its fixtures state none of these facts": (
+            *("paddlevideo", "torchtune", "olmo", "llama-factory"),
+        ),
+        "the numbers of each line state them, not a header": ("verl",),
     },
     "twice_the_rate": {
         NO_RATE: (

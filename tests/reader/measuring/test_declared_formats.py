@@ -55,6 +55,36 @@ def test_a_few_that_cannot_be_read_are_named_with_their_line() -> None:
     assert (found.verdict, ids(found), found.records) == ("valid", ["unread-number"], 11)
 
 
+FACTS: dict[str, Any] = {
+    "facts": (
+        r"GPUs: (?P<gpus>\d+)",
+        r"batch: (?P<batch_size>\d+)",
+        r"length: (?P<sequence_length>\d+)",
+        r"dtype: (?P<precision>\w+)",
+        r"device: (?P<gpu_model>\w+)",
+    )
+}
+HEAD = ["GPUs: 8", "batch: 4", "length: 1024", "dtype: bf16", "device: H200"]
+
+
+@pytest.mark.parametrize(
+    ("again", "reasons"),
+    [
+        (HEAD, []),
+        (["GPUs: 16"], ["gpu-count"]),
+        (["batch: 8"], ["batch-mismatch"]),
+        (["length: 2048"], ["batch-mismatch"]),
+        (["dtype: fp32"], ["precision"]),
+        (["device: A100"], ["mixed-gpu-model"]),
+    ],
+)
+def test_a_fact_with_two_values_is_rejected(again: list[str], reasons: list[str]) -> None:
+    declared = LogFormat(name="mine", unit="images", per="job", **(PATTERNS | FACTS))
+    for lines in ([*HEAD, *LINES[:5], *again, *LINES[5:]], [*HEAD, *again, *LINES]):
+        found = measured_by(lines, format=declared, gpus=None, batch_size=None)
+        assert ids(found, "reject") == reasons
+
+
 # Epochs
 
 
