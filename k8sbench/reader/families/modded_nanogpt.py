@@ -58,12 +58,14 @@ def _convert(texts: dict[str, Any]) -> None:
 
 
 _PRODUCT = r"\d{1,12}(?: ?\* ?\d{1,12}){0,9}"
-UNREAD = "The program changes its batch while it trains, and the log's head states no schedule of a"
-UNREAD += " known form."
+UNREAD = (
+    "The program changes its batch while it trains, and the log's head states no schedule of a"
+    " known form."
+)
 NOT_IN_LOG = (
     "The program changes its batch while it trains, by the source in its own log file: measure"
+    " that of its folder logs/."
 )
-NOT_IN_LOG += " that of its folder logs/."
 
 
 def _product(text: str) -> int:
