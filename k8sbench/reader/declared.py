@@ -34,6 +34,7 @@ from k8sbench.reader.family import (
     LineRule,
     MarkRule,
     RecordRule,
+    clock_seconds,
     leading_stamp,
     number_in,
     positive,
@@ -400,10 +401,6 @@ _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
 _SPEEDS = {"rate", "step_seconds", "data_seconds", "elapsed", "added_seconds"}
 """Groups that have a unit."""
-CLOCK = re.compile(
-    r"(?:(?P<days>\d+) days?,? )?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d(?:\.\d+)?)"
-)
-"""A duration: ``0:01:23``, ``1 day, 2:03:04`` or ``01:23``."""
 NOT_A_NUMBER = "which is not a number"
 _SEPARATED = f"{NOT_A_NUMBER} unless `thousands` declares its separator"
 
@@ -446,12 +443,6 @@ def _rate(found: re.Match[str], word: str) -> Unit:
     per_card = is_card or bool(found["card"])
     noun = "" if is_card else noun
     return Unit(scale / SECONDS[found["time"].lower()], noun, per_card=per_card)
-
-
-def clock_seconds(clock: re.Match[str]) -> float:
-    """Return the seconds of a duration."""
-    days, hours, minutes = (int(clock[name] or 0) for name in ("days", "hours", "minutes"))
-    return 86400 * days + 3600 * hours + 60 * minutes + float(clock["seconds"])
 
 
 class Numbers:
@@ -508,8 +499,8 @@ class Converted:
         """Convert a number; note a problem, and return a text that is no number."""
         declared, unit = self._numbers.declared, self._numbers.unit
         plain = declared.plain(text.strip())
-        if name == "elapsed" and (clock := CLOCK.fullmatch(plain)):
-            return repr(clock_seconds(clock))
+        if name == "elapsed" and (seconds := clock_seconds(plain)) is not None:
+            return repr(seconds)
         if name not in _SPEEDS:
             if number_in(plain) is None:
                 self.problems.append(Problem(name, text, NOT_A_NUMBER))

@@ -69,6 +69,18 @@ def leading_stamp(text: str) -> float | None:
     return None if match is None else stamp_seconds(f"{match[1]} {match[2]}")
 
 
+_DURATION = re.compile(r"(?:(\d+) days?,? )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
+
+
+def clock_seconds(text: str | None) -> float | None:
+    """Read ``0:01:23``, ``1:23`` or ``1 day, 2:03:04`` as seconds; None for no such duration."""
+    clock = _DURATION.fullmatch(text or "")
+    if clock is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+    return DAY * days + 3600 * hours + 60 * minutes + seconds
+
+
 def received_at(text: str) -> float | None:
     """Return when the node received a line; None without such a stamp."""
     if text[10:11] != "T":

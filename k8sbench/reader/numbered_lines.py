@@ -11,7 +11,7 @@ from typing import NamedTuple
 from k8sbench.model.notation import Unit
 from k8sbench.reader import declared
 from k8sbench.reader.declared import MAX_LINE
-from k8sbench.reader.family import number_in
+from k8sbench.reader.family import clock_seconds, number_in
 from k8sbench.reader.json_fields import json_objects
 from k8sbench.reader.lines import ended, pieces
 
@@ -128,8 +128,8 @@ class Number(NamedTuple):
 
 
 def _value(text: str) -> float:
-    clock = declared.CLOCK.fullmatch(text)
-    return declared.clock_seconds(clock) if clock else number_in(text.replace(",", "")) or 0.0
+    seconds = clock_seconds(text)
+    return number_in(text.replace(",", "")) or 0.0 if seconds is None else seconds
 
 
 def first_lines(blocks: Iterable[str]) -> list[str]:
@@ -241,7 +241,7 @@ def json_texts(lines: Sequence[str]) -> dict[str, list[str]]:
 
 def _keyed(objects: Sequence[dict[str, str]]) -> Iterator[Number]:
     for path, text in objects[0].items():
-        is_number = number_in(text) is not None or declared.CLOCK.fullmatch(text)
+        is_number = number_in(text) is not None or clock_seconds(text) is not None
         if is_number and path.isprintable():
             texts = tuple(each.get(path, "") for each in objects)
             yield Number(path, "", _unit_before(path), "", -1, -1, path, texts)

@@ -28,7 +28,6 @@ import msgspec
 
 from k8sbench.model.notation import Match
 from k8sbench.model.sample import Fact, Item, Shape
-from k8sbench.reader.families.llama_factory import clock_seconds
 from k8sbench.reader.family import (
     LOSS_NUMBER,
     STEPS_DOUBT,
@@ -40,6 +39,7 @@ from k8sbench.reader.family import (
     MarkRule,
     RecordRule,
     amp,
+    clock_seconds,
     number_in,
     padded,
     rule,
@@ -64,7 +64,6 @@ UNTIMED = "The program took the times of its lines before it waited for the GPU.
 UNWEIGHED = (
     "Lines leave micro steps out, and nothing tells how many of them end in an optimizer step."
 )
-WEIGHED = "and the log does not tell how many of the micro steps end in an optimizer step"
 WEIGHED = "Lines leave micro steps out: those with an optimizer step are weighed as one of {}."
 ONE_KIND = (
     "Only micro steps with an optimizer step have a line, one of {}: the others may be shorter,"

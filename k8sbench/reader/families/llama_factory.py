@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from k8sbench.model.sample import Item, Shape
-from k8sbench.reader.family import Family, MarkRule, RecordRule, number_in
+from k8sbench.reader.family import Family, MarkRule, RecordRule, clock_seconds, number_in
 from k8sbench.reader.json_fields import JsonFields
 from k8sbench.reader.lines import CleanLine
 from k8sbench.reader.totals import Total, TotalsReader
@@ -29,15 +29,6 @@ _RECORD = JsonFields(
     },
     r'"loss": (?!null).*"elapsed_time": ',
 )
-
-
-def clock_seconds(text: str | None) -> float | None:
-    """Read ``0:01:23``, ``1:23`` or ``1 day, 0:01:23`` as seconds; None for no such time."""
-    match = re.fullmatch(r"(?:(\d+) days?, )?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)", text or "")
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return 86400 * days + 3600 * hours + 60 * minutes + seconds
 
 
 def _convert(texts: dict[str, Any]) -> None:
