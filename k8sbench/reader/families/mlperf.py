@@ -15,16 +15,26 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from k8sbench.model.sample import Fact, Item, Record, Shape
-from k8sbench.reader.family import BEGUN_AT, Family, LineReader, LineRule, received_at, rule
+from k8sbench.reader.family import (
+    BEGUN_AT,
+    TIME_DOUBT,
+    Family,
+    LineReader,
+    LineRule,
+    received_at,
+    rule,
+)
 from k8sbench.reader.lines import CleanLine
 
 _NEEDLE = ":::MLLOG"
-_RATE = Shape(name="mlperf", number="rate")
-_RATE_BY_SAMPLES = Shape(name="mlperf", number="rate", counts_samples=True)
+_RATE = Shape(name="mlperf", number="rate", complete=False, resolution=0.001)
+_RATE_BY_SAMPLES = msgspec.structs.replace(_RATE, counts_samples=True)
 """For a log that counts samples and does not state those of a step."""
-_RATE_OF_ONE = Shape(name="mlperf of one GPU", number="rate", per="card")
-_SECONDS = Shape(name="mlperf by step", number="seconds")
+_RATE_OF_ONE = msgspec.structs.replace(_RATE, name="mlperf of one GPU", per="card")
+_SECONDS = msgspec.structs.replace(_RATE, name="mlperf by step", number="seconds")
 _SAMPLES_COUNT = "samples_count"
 _COUNTS = (_SAMPLES_COUNT, "step", "step_num", "epoch_num", "epoch_count")
 """Numbers of an event that count what was done, the best first."""
@@ -53,6 +63,12 @@ FAR_ABOVE = 3.0
 """Rate ÷ samples by the run's time, evaluations included, from which on the two contradict."""
 SAME_TIME = 2.0
 """Largest quotient of the time that an event covers and that of its number, in a unit."""
+FEWEST_MISFITS = 3
+"""Events that show it: a first one holds a warm-up, one more the change from it."""
+UNKNOWN_COUNT = (
+    "By their speeds and times, {1} events up to that of {0:g} count neither samples nor steps nor"
+    " epochs."
+)
 UNDECIDED = 2000
 """Step times that are kept until a block ends, whose own statement goes before theirs."""
 
@@ -74,6 +90,8 @@ class _Speed(NamedTuple):
     """Seconds of training since it began or the event before; None if unknown."""
     evaluated: float = 0.0
     """Seconds of evaluations in that stretch."""
+    at: float | None = None
+    """Milliseconds at which it says so; None if unknown, or behind the run."""
 
 
 _Said = tuple[CleanLine, _Speed]
@@ -112,6 +130,12 @@ class _MlperfReader(LineReader):
         """Seconds of evaluations in the stretches of rates that hold them."""
         self._unit: float | None = None
         """Samples of one of what is counted; None so far."""
+        self._is_counted = False
+        """True if the unit is of a known kind, so that the events' times can contradict it."""
+        self._misfits = 0
+        """Events whose count is of no known kind, before one is."""
+        self._runs = True
+        """False behind the end of the run, where events repeat its figures at another time."""
         self._amount = 0.0
         """Amount of all records."""
         self._time = 0.0
@@ -141,6 +165,7 @@ class _MlperfReader(LineReader):
             self._begin_run(at)
         elif key == "run_stop":
             yield from self._run_end(line, at)
+            self._runs = False
             if about.get("status") == "success":
                 yield line.mark("finished")
         elif key == "epoch_start":
@@ -158,7 +183,7 @@ class _MlperfReader(LineReader):
 
     def _begin_run(self, at: float | None) -> None:
         """Begin a run; the lines of one that ended before count from its own begin."""
-        self._run, self._epochs = at, 0
+        self._run, self._epochs, self._runs = at, 0, True
         self._amount = self._time = self._counted = self._ended = 0.0
         self._block = None
 
@@ -182,6 +207,7 @@ class _MlperfReader(LineReader):
         since, before = self._latest.get(speed.kind, (self._begin, 0.0))
         if at is None:
             return speed
+        speed = speed._replace(at=at if self._runs else None)
         self._latest[speed.kind] = (at, self._evaluated)
         if since is None:
             return speed
@@ -225,7 +251,7 @@ class _MlperfReader(LineReader):
         chosen = [said for said in self._undecided if said[1].kind == self._kind]
         counted = 0.0
         for _, speed in chosen:
-            self._unit = self._unit or self._unit_of(speed, _added(speed.done, counted))
+            self._learn_unit(speed, _added(speed.done, counted))
             counted = speed.done or 0.0
         for line, speed in chosen:
             yield from self._record(line, speed)
@@ -242,21 +268,29 @@ class _MlperfReader(LineReader):
             rate = self._batch / speed.seconds
         return rate * speed.passed if rate and speed.passed and speed.passed > 0 else None
 
-    def _unit_of(self, speed: _Speed, added: float | None) -> float | None:
-        """Return the samples of one of what an event counts; None if nothing tells.
+    def _learn_unit(self, speed: _Speed, added: float | None) -> None:
+        """Learn the samples of one of what the events count, where an event tells.
 
-        Of samples, steps and epochs it is what comes nearest to the speed by the time. If none
-        does, the two give it.
+        Of samples, steps and epochs it is what comes nearest to the speed by the time. Where none
+        comes near, as in a first block that holds the warm-up, a later event may tell.
         """
+        if self._unit is not None:
+            return
         if speed.counts_samples:
-            return 1.0
+            self._unit, self._is_counted = 1.0, True
+            return
         samples = self._samples_by_time(speed)
         if samples is None or added is None:
-            return None
+            return
         by_time = samples / added
-        units = filter(None, (1.0, self._batch, self._samples_of_epoch()))
+        if speed.done is None:
+            self._unit = by_time
+            return
+        stated = _number(self._facts.get("train_samples"))
+        units = filter(None, (1.0, self._batch, self._samples_of_epoch(), stated))
         apart, unit = min((abs(math.log(unit / by_time)), unit) for unit in units)
-        return unit if apart < math.log(SAME_TIME) else by_time
+        if apart < math.log(SAME_TIME):
+            self._unit, self._is_counted = unit, True
 
     @property
     def _batch(self) -> float | None:
@@ -273,19 +307,20 @@ class _MlperfReader(LineReader):
         # Some events have the count since the begin, others that of their block, or none.
         counted = _added(speed.done, self._counted)
         self._counted = speed.done or 0.0
-        self._unit = self._unit or self._unit_of(speed, counted)
+        self._learn_unit(speed, counted)
         samples = counted * self._unit if counted is not None and self._unit else None
         holds = _holds_evaluations(speed, samples)
-        if counted is None:
+        if samples is None:
             samples = self._samples_by_time(speed)
+            self._misfits += None not in {samples, counted, speed.at}
         added = counted or 1.0
-        if samples is not None and (self._batch or counted is None):
+        if samples is not None and (self._batch or not self._unit or counted is None):
             added = samples / (self._batch or 1.0)
         by_samples = self._unit == 1 and not self._batch
         before = round(self._amount)
         self._held += speed.evaluated if holds else 0.0
         self._amount += added
-        self._time += added * (speed.seconds or 1 / (speed.rate or 1))
+        self._time += added * (1 / speed.rate if speed.rate else speed.seconds or 1.0)
         mean = self._amount / self._time
         of_one = self._is_of_one(speed)
         rate = _RATE_OF_ONE if of_one else _RATE_BY_SAMPLES if by_samples else _RATE
@@ -298,6 +333,9 @@ class _MlperfReader(LineReader):
             "evaluated": self._held,
         }
         yield line.mark("summary", f"{_NEEDLE} throughput", whole)
+        if self._misfits == FEWEST_MISFITS:
+            yield line.fact(TIME_DOUBT, UNKNOWN_COUNT.format(speed.done, self._misfits))
+            self._misfits += 1
         steps = max(round(self._amount) - before, 1)
         yield Record(
             line=line.number,
@@ -309,6 +347,8 @@ class _MlperfReader(LineReader):
             steps=steps,
             rate=speed.rate,
             seconds=speed.seconds,
+            # Mask R-CNN is evaluated beside the training: an evaluation's time is left in.
+            stamp=speed.at / 1000 if speed.at is not None and self._is_counted else None,
             holds=("evaluation",) if holds else (),
         )
 

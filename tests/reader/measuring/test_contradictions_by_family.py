@@ -252,7 +252,7 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
     "quarter_of_the_stamps": {
         NO_STAMPS: (
             *("timm", "hf-trainer", "nemo", "nanogpt", "nanochat", "llm.c", "modded-nanogpt"),
-            *("torchtune", "olmo", "maxtext", "llama-factory", "mlperf", "torchvision"),
+            *("torchtune", "olmo", "maxtext", "llama-factory", "torchvision"),
             *("detectron2", "hugectr", "verl"),
         ),
         NO_SECONDS: ("plsc", "automodel"),
