@@ -397,10 +397,8 @@ def _speeds(
         kind = (*place, *sorted(value))
         rate = next((r for name in _RATES if (r := _number(value.get(name)))), None)
         seconds = next((t for name in _STEP_TIMES if (t := _number(value.get(name)))), None)
-        if rate:
-            yield said(kind, rate=rate)
-        elif seconds:
-            yield said(kind, seconds=seconds)
+        if rate or seconds:
+            yield said(kind, rate=rate, seconds=seconds)
 
 
 def _added(count: float | None, before: float) -> float | None:

@@ -283,7 +283,7 @@ EXEMPT: dict[str, dict[str, tuple[str, ...]]] = {
             *("nanochat", "llm.c", "modded-nanogpt", "llama-factory", "paddlenlp", "torchvision"),
             *("detectron2", "lerobot", "hugectr", "litgpt", "open-clip", "fairseq"),
         ),
-        RATE_ALONE: ("plsc", "torchtune", "olmo", "deepspeed", "mlperf", "automodel"),
+        RATE_ALONE: ("plsc", "torchtune", "olmo", "deepspeed", "automodel"),
         "its rate is of one GPU, and tells their number": ("verl",),
         "rate × seconds are the batch that nothing else states": ("paddleclas", "paddlevideo"),
     },

@@ -710,6 +710,14 @@ def test_events_of_mlperf_that_claim_more_than_passed_by_their_own_times_are_rej
     assert ids(of("mlperf", fast, gpus=8), "reject") == rejected
 
 
+def test_the_rate_and_the_seconds_of_an_event_of_mlperf_are_those_of_its_batch() -> None:
+    log = [
+        re.sub(r'(train_step_time": )([\d.]+)', r"\g<1>1\2", line)
+        for line in lines_of("mlperf_throughput.log")
+    ]
+    assert ids(of("mlperf", log, gpus=8), "reject") == ["batch-mismatch"]
+
+
 @pytest.mark.parametrize("step", [1, 100])
 def test_events_of_mlperf_whose_count_is_of_no_unit_by_their_times_are_rejected(step: int) -> None:
     log = [mlperf_event(0, "global_batch_size", 32)]
