@@ -306,6 +306,36 @@ def test_the_steps_of_paddlenlp_s_interval_are_whole() -> None:
     assert record("paddlenlp", line).seconds == 10.0 / 50
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "2026-03-02 10:00:{}.500\tnode-a:0\tolmo.train:816\tINFO\t",
+        "[2026-03-02 10:00:{}] INFO     [olmo.train:816, rank=0] ",
+    ],
+)
+def test_a_record_of_olmo_has_the_stamp_of_its_head_and_the_tokens_since_the_one_before(
+    head: str,
+) -> None:
+    lines = [
+        f"{head.format(10 + 2 * step)}[step={step}/40]\n    throughput/total{join}tokens={total}\n"
+        f"    throughput/device/tokens_per_second=4,000"
+        for step, join, total in ((1, "_", "65,536"), (2, " ", "131,072"), (3, "_", "196.6K"))
+    ]
+    found = records("olmo", *"\n".join(lines).split("\n"))
+    assert [each.step_samples for each in found] == [None, 65_536, None]
+    stamps = [each.stamp or 0.0 for each in found]
+    assert [stamp - stamps[0] for stamp in stamps] == [0.0, 2.0, 4.0]
+
+
+def test_the_stamp_of_detectron2_is_its_own_where_two_lines_run_together() -> None:
+    line = (
+        "[03/02 10:00:{0} d2.utils.events]:  eta: 0:10:00  iter: {0}  total_loss: 1.8  time: 0.5"
+        "  last_time: 0.5  data_time: 0.01  lr: 0.02  max_mem: 4000M"
+    )
+    alone, *both = records("detectron2", line.format(20), line.format(39) + line.format(59))
+    assert [(each.stamp or 0.0) - (alone.stamp or 0.0) for each in both] == [19.0, 39.0]
+
+
 def test_mlperf_s_blocks_that_begin_with_their_own_samples_count_those_of_the_block() -> None:
     lines = [
         f":::MLLOG {json.dumps({'time_ms': at, 'key': key, 'metadata': {'samples_count': count}})}"

@@ -6,17 +6,33 @@ evaluations and checkpoints. Iterations count from 0.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from k8sbench.model.sample import Item, Mark, Record, Shape
-from k8sbench.reader.family import Family, LineReader, MarkRule, RecordRule, padded, rule
+from k8sbench.reader.family import (
+    UNDATED_SPAN,
+    Family,
+    LineReader,
+    MarkRule,
+    RecordRule,
+    padded,
+    rule,
+)
 from k8sbench.reader.lines import CleanLine
 
-_SHAPE = Shape(name="detectron2", number="seconds", averaged="running", skips=2, complete=False)
+_SHAPE = Shape(
+    name="detectron2",
+    number="seconds",
+    averaged="running",
+    skips=2,
+    complete=False,
+    resolution=1.0,
+    wraps=UNDATED_SPAN,
+)
+_STAMP = r"(?:(?P<stamp>\d\d/\d\d \d\d:\d\d:\d\d) [\w.]{1,64}\]: )?"
 _RECORD = padded(
-    r"\beta: .*?\biter: (?P<iteration>\d{1,12}) .*?\btotal_loss: (?P<loss>[-+.\deE]+|nan) "
+    _STAMP + r"\beta: .*?\biter: (?P<iteration>\d{1,12}) "
+    r".*?\btotal_loss: (?P<loss>[-+.\deE]+|nan) "
     r".*?\btime: (?P<mean_seconds>\d+\.\d+) .*?\bdata_time: (?P<data_seconds>\d+\.\d+)"
     r"(?:.*?\bmax_mem: (?P<memory>\d+)M)?"
 )
@@ -54,7 +70,7 @@ FAMILY = Family(
             _RECORD,
             _SHAPE,
             first_iteration=0,
-            begins=re.compile(r"\beta: "),
+            begins=padded(rf"{_STAMP}\beta: "),
         ),
     ),
     make_reader=_DetectronReader,

@@ -68,7 +68,7 @@ DATED: dict[str, tuple[list[str] | str, float]] = {
     "olmo": ("olmo.log", TEN + 2),
 }
 """By family: a log with a date beside its training lines, and when its run began."""
-STAMPED = {"mlperf"}
+STAMPED = {"mlperf", "olmo"}
 """Those whose training lines have a date, too."""
 
 
@@ -580,7 +580,8 @@ def test_detectron2_s_mean_begins_anew_where_a_run_is_resumed() -> None:
     assert (alone.verdict, alone.iterations) == ("valid", 580)
     assert alone.rate == pytest.approx(rate, rel=1e-4)
     # A run and its continuation in one file: the second mean is of its own iterations.
-    both = of("detectron2", [*fresh, *(later(line, 400) for line in fresh[4:])])
+    again = [later(line, 400).replace("[03/02 ", "[03/03 ") for line in fresh[4:]]
+    both = of("detectron2", [*fresh, *again])
     assert (both.verdict, both.iterations) == ("valid", 980)
     assert both.rate == pytest.approx(980 * 16 / (780 * 0.5 + 200 * 1.0), rel=1e-2)
 
