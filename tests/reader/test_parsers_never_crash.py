@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -68,6 +69,33 @@ def test_a_log_with_such_a_number_in_a_line_is_read(name: str) -> None:
         swollen = log[number][: match.start()] + "9" * 5000 + log[number][match.end() :]
         for found in FamilyLog(ended([*log[:number], swollen]), [FAMILIES[family]]):
             sound(found)
+
+
+SHORT, LONG = 5_000, 40_000
+"""Lengths of two lines, characters."""
+STEEPEST = 3.0
+"""Largest ratio of their times, in that of their lengths: 8, were the reading quadratic."""
+FLOOR = 0.002
+"""Seconds below which a time is noise."""
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_the_time_of_a_hostile_line_grows_with_its_length(family: str) -> None:
+    """Of a needle again and again: each begins another search for what follows it."""
+
+    def seconds(line: str) -> float:
+        times = []
+        for _ in range(2):
+            began = time.process_time()
+            list(FamilyLog([f"{line}\n"], [FAMILIES[family]]))
+            times.append(time.process_time() - began)
+        return min(times)
+
+    reader = FAMILIES[family].reader()
+    for needle in sorted({*reader.needles, *reader.head_needles}):
+        for text in (needle, f"{needle} "):
+            short, long = (seconds(text * (length // len(text))) for length in (SHORT, LONG))
+            assert long <= STEEPEST * LONG / SHORT * max(short, FLOOR), needle
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x1b"))

@@ -34,9 +34,9 @@ from k8sbench.reader.shares import SharesReader
 _SHAPE = Shape(name="automodel", number="rate", averaged="step", holds_events=True, resolution=1.0)
 _JSON_SHAPE = Shape(name="automodel", number="seconds", holds_events=True, resolution=0.001)
 _RECORD = padded(
-    r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| .*?)?"
+    r"(?:(?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| .{0,200}?)?"
     rf"\bstep (?P<iteration>\d{{1,12}}) \| epoch (?P<epoch>\d{{1,6}}) \| loss {LOSS_NUMBER} \|"
-    r".*? tps (?P<rate>\d+\.\d\d)(?:\((?P<share_rate>\d+\.\d\d)/gpu\)| \||$)"
+    r".{0,400}? tps (?P<rate>\d+\.\d\d)(?:\((?P<share_rate>\d+\.\d\d)/gpu\)| \||$)"
 )
 _JSON = JsonFields(
     {
@@ -88,7 +88,7 @@ FAMILY = Family(
         ),
     ),
     marks=(
-        MarkRule("[val] ", "evaluation", re.compile(r"\[val\] .*\bstep \d+ \| epoch ")),
+        MarkRule("[val] ", "evaluation", re.compile(r"\[val\] .{0,200}?\bstep \d{1,12} \| epoch ")),
         MarkRule("Saving checkpoint to ", "checkpoint"),
         MarkRule("Loading checkpoint from ", "restart"),
     ),

@@ -71,7 +71,7 @@ _VALIDATING_IN_JSON = _in_json(r"\d+, \d+, \d+", iteration="step.1")
 
 
 def _parameter(pattern: str, **says: str) -> FactRule:
-    return rule("PARAMETER", r"\bPARAMETER\b.*?\b" + pattern, **says)
+    return rule("PARAMETER", r"^(?:(?!\bPARAMETER\b).)*PARAMETER\b.*?\b" + pattern, **says)
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -367,7 +367,7 @@ FAMILY = Family(
         # The arguments of ms-swift.
         rule("sequence_parallel_size", r"sequence_parallel_size[ =]+(?P<_sharing>\d+)"),
         *(
-            rule(text, rf"{text}[^=\d]*(?:= )?(?P<{name}>\d[\d,]{{0,24}})")
+            rule(text, rf"{text}[^=\d]{{0,100}}(?:= )?(?P<{name}>\d[\d,]{{0,24}})")
             for text, name in _HEAD.items()
         ),
     ),

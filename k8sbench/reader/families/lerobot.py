@@ -28,8 +28,8 @@ from k8sbench.reader.lines import CleanLine
 _SHAPE = Shape(name="lerobot", number="seconds", holds_events=False, resolution=1.0)
 _RECORD = padded(
     r"(?:INFO (?P<stamp>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:\S{1,64} )?)?"
-    r"\bstep:(?P<iteration>\d+)[KMB]? smpl:\S+ ep:\S+ epch:\S+ "
-    r"loss:(?P<loss>[-+.\deE]+|nan) .*?\bupdt_s:(?P<update_seconds>\d+\.\d{3}) "
+    r"\bstep:(?P<iteration>\d{1,12})[KMB]? smpl:\S{1,32} ep:\S{1,32} epch:\S{1,32} "
+    r"loss:(?P<loss>[-+.\deE]+|nan) .{0,200}?\bupdt_s:(?P<update_seconds>\d+\.\d{3}) "
     r"data_s:(?P<data_seconds>\d+\.\d{3})"
 )
 _ROUNDED_STEP = padded(r"\bstep:\d+[KMB]")

@@ -262,8 +262,8 @@ FAMILY = Family(
         ),
         rule(
             "TrainingStage(",
-            r"^ *TrainingStage\((?:.*?\bduration=(?P<_share>\d{1,9}(?:\.\d{1,9})?)"
-            rf"(?:/(?P<_parts>[1-9]\d{{0,3}}))?,)?.*?\bbatch_size=(?P<_stage>{_PRODUCT})[,)]",
+            r"^ *TrainingStage\((?:.{0,400}?\bduration=(?P<_share>\d{1,9}(?:\.\d{1,9})?)"
+            rf"(?:/(?P<_parts>[1-9]\d{{0,3}}))?,)?.{{0,400}}?\bbatch_size=(?P<_stage>{_PRODUCT})[,)]",
         ),
         rule("bs_idx = int(len(args.train_bs_schedule) * x)", _evenly="True"),
         rule(

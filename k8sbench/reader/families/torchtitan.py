@@ -66,7 +66,7 @@ FAMILY = Family(
     framework="pytorch",
     unit="tokens/s",
     facts=(
-        rule("device mesh with [", r"device mesh with \[.*?\], \[(?P<_mesh>[\d, ]+)\]"),
+        rule("device mesh with [", r"device mesh with \[[^\]]{0,200}\], \[(?P<_mesh>[\d, ]+)\]"),
         rule(
             "device mesh with parallelism: ",
             # Expert parallelism has no GPUs of its own.
@@ -78,8 +78,8 @@ FAMILY = Family(
         rule("sequence length ", r"sequence length (?P<sequence_length>\d+)"),
         rule("context length ", r"maximum context length (?P<sequence_length>\d+)"),
         rule("total steps ", r"total steps (?P<planned_iterations>\d+)"),
-        rule("CUDA capacity: ", r"CUDA capacity: (?P<gpu_model>.+?) with"),
-        rule("GPU capacity: ", r"GPU capacity: (?P<gpu_model>.+?) \("),
+        rule("CUDA capacity: ", r"CUDA capacity: (?P<gpu_model>.{1,100}?) with"),
+        rule("GPU capacity: ", r"GPU capacity: (?P<gpu_model>.{1,100}?) \("),
     ),
     derive=_mesh,
     records=(

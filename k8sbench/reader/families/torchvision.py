@@ -60,7 +60,7 @@ _EPOCH = padded(
 )
 
 SHARED = "Several GPUs share a sample, so that the batch of one does not tell the job's."
-_ARGUMENT = r"(?:\bNamespace\(.*\b|^){}[,)]"
+_ARGUMENT = r"^(?:(?:(?!\bNamespace\().)*Namespace\(.*\b)?{}[,)]"
 """An argument, in one line with all others or on a line of its own."""
 
 

@@ -62,7 +62,11 @@ FAMILY = Family(
             begins=re.compile(r"\bstep:\d+ - "),
         ),
     ),
-    marks=(MarkRule("Resuming from ", "restart", re.compile(r"\bResuming from .*global_step_\d")),),
+    marks=(
+        MarkRule(
+            "Resuming from ", "restart", re.compile(r"\bResuming from \S{1,1000}global_step_\d")
+        ),
+    ),
     shares_samples=True,
     make_reader=functools.partial(SharesReader, fact="gpus"),
 )
