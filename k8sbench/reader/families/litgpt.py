@@ -19,6 +19,7 @@ first count from 0, which the program did for one more week (up to commit f63d81
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -266,10 +267,15 @@ class _LitgptReader(LineReader):
         remaining = clock_seconds(new.match.groupdict()["remaining"])
         if remaining is None or self._is_resumed:
             return None
-        planned = next((x for x in _derive(self._stated) if x.name == "planned_iterations"), None)
-        to_come = 0 if planned is None else int(planned.value) - new.iteration
+        to_come = self._planned - new.iteration
         is_early = to_come >= max(new.iteration, 1)
         return str(remaining * new.iteration / to_come) if is_early else None
+
+    @functools.cached_property
+    def _planned(self) -> int:
+        """Planned micro steps by the head, which is complete once a line is read; 0 if unknown."""
+        facts = {fact.name: fact.value for fact in _derive(self._stated)}
+        return int(facts.get("planned_iterations", 0))
 
     def _whole_time(self, line: CleanLine) -> Iterator[Item]:
         """Compare the time of the whole training with what the lines claim for its steps."""

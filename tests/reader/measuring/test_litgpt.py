@@ -1,11 +1,13 @@
 """Logs of LitGPT: micro steps with and without an optimizer step, and the time of a step."""
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.sample import Fact
+from k8sbench.reader.families import litgpt
 from tests.reader.measuring.support import figure, ids, lines_of, measured
 
 WITH, WITHOUT = 0.26, 0.09
@@ -145,3 +147,17 @@ def test_the_remaining_time_of_a_pretraining_is_its_clock() -> None:
     assert ids(right) == ["sampled-steps", "ends-early"]
     slower = measured(pretraining(0.2), format="litgpt", **known)
     assert "clock-mismatch" in ids(slower, "reject")
+
+
+def test_the_head_s_facts_are_derived_once_for_all_remaining_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    derived: list[Mapping[str, Fact]] = []
+
+    def derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:
+        derived.append(stated)
+        return litgpt.FAMILY.derive(stated) if litgpt.FAMILY.derive else iter(())
+
+    monkeypatch.setattr(litgpt, "_derive", derive)
+    of(pretraining(WITH))
+    assert len(derived) == 1
