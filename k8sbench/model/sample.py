@@ -48,6 +48,8 @@ class LogGap(msgspec.Struct, frozen=True, kw_only=True):
 
 TOLERANCE = 0.05
 """Share of a time by which printed times and stamps may differ, if no logs of the format tell."""
+DISPROVED = 0.25
+"""Share of a time that lines may claim too much, if their steps or their batch stand for others."""
 STAMP_LAG = 0.05
 """Variation of the delay from taking a time to writing it, s."""
 COARSEST = 0.02
@@ -108,10 +110,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which stamps without year or date repeat."""
     counts_samples: bool = False
     """True if iterations are numbered by the samples of the job, as MLPerf's."""
-    stamps_declared: bool = True
-    """False for a declared format whose lines begin with a time that its file leaves out.
+    limits_batch: bool = False
+    """True if the batch is a limit in tokens, below which steps stay.
 
-    What a step has is known from that file alone, so that only a factor contradicts it."""
+    A line's rate and that limit give more time than its steps took."""
     counts_micro_batches: bool = False
     """True if iterations are numbered by micro batches: fact ``accumulation`` says how many."""
     events_known: bool = True
@@ -196,14 +198,22 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
         """Return the iterations of the mean at an iteration, where means have ``size``."""
         return min(size, iteration) if self.empties else size
 
-    def allowed_seconds(self, longest: float, *, iterations: int, stretches: int) -> float:
+    def allowed_share(self, printed: float, passed: float) -> float:
+        """Return the share of the larger sum by which printed times may differ from a clock's."""
+        is_limit = self.limits_batch and printed > passed
+        return max(self.tolerance, DISPROVED) if is_limit else self.tolerance
+
+    def allowed_seconds(
+        self, printed: float, passed: float, *, iterations: int, stretches: int
+    ) -> float:
         """Return by how many seconds printed times may differ from the stamps, in sum.
 
-        ``longest`` is the larger one of the two sums; ``stretches`` counts the runs of consecutive
-        lines in them, each of which adds the errors of two stamps.
+        ``stretches`` counts the runs of consecutive lines in the sums, each of which adds the
+        errors of two stamps.
         """
         ends = self.stamp_error * math.sqrt(stretches)
-        return ends + self.digit / 2 * iterations + self.tolerance * longest
+        share = self.allowed_share(printed, passed) * max(printed, passed)
+        return ends + self.digit / 2 * iterations + share
 
     def has_coarse_stamps(self, seconds: float) -> bool:
         """Return True if the stamps' resolution decides the rate over ``seconds``."""

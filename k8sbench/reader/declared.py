@@ -79,6 +79,8 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     rule = None
     if (pattern := training_line(declared)) is not None:
         groups = pattern.groupindex
+        has_length = declared.sequence_length is not None or "step_samples" in groups
+        is_limit = "rate" in groups and unit.noun == "tokens" and not has_length
         shape = Shape(
             name=declared.name,
             number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
@@ -88,7 +90,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             last=declared.last or 0,
             numbering=declared.numbering if "epoch" in groups else "run",
             first_epoch=declared.first_epoch,
-            stamps_declared="stamp" in groups,
+            limits_batch=is_limit,
             begins_late="elapsed" in groups,
             holds_events=declared.includes_events,
             complete=declared.averaged != "step",
@@ -242,7 +244,7 @@ class _DeclaredReader(TotalsReader):
         for rule in self._family.records:
             for match in rule.pattern.finditer(line.text):
                 if (record := self.record(rule, line, match)) is not None:
-                    if not record.shape.stamps_declared:
+                    if "stamp" not in rule.pattern.groupindex:
                         record = msgspec.structs.replace(record, stamp=leading_stamp(line.text))
                     yield record
                 if isinstance(match, Converted):

@@ -33,6 +33,8 @@ def key(row: Row) -> tuple[str, str]:
     return row.program, "fp32" if row.precision == "fp32" else "amp"
 
 
+LIMITED = {"Transformer big / PaddlePaddle (PaddleNLP)"}
+"""Programs whose steps have fewer tokens than the batch, so that rates seem to claim more time."""
 UNVERIFIED = {"gpus-unverified", "batch-unverified", "precision-unverified"}
 
 
@@ -60,7 +62,7 @@ def test_a_log_measured_with_its_example_file_gives_the_figures_of_the_table(row
         assert others == ["summary-only"]
         assert found.throughput.median is None
         return
-    assert others == []
+    assert others == (["clocks-apart"] if row.program in LIMITED else [])
     assert (found.iterations, found.records) == (row.iterations, row.records)
     assert found.final_loss == pytest.approx(row.final_loss, rel=0.001)
     assert found.throughput.median == pytest.approx(row.median, rel=0.005)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.plain_text import counted
-from k8sbench.model.sample import STAMP_LAG, TOLERANCE, Shape
+from k8sbench.model.sample import DISPROVED, STAMP_LAG, TOLERANCE, Shape
 from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
 from k8sbench.reader.measuring.rank_sums import Entry, Tally
 
@@ -48,8 +48,6 @@ ABOUT = 0.1
 OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
-DISPROVED = 0.25
-"""The same, of lines that claim more time than passed, from which one of the two is wrong."""
 ROOT = 2**0.25
 FAR_APART = 6.0
 """The same as a factor, from which one of the two is wrong."""
@@ -245,8 +243,7 @@ class LogClock:
             text = f"The log's time stamps, by which the time is known, are wrong{why}."
             yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
             return
-        tells = self._shape.complete and self._shape.stamps_declared
-        if unit is None or not tells or not self._records:
+        if unit is None or not self._shape.complete or not self._records:
             return
         printed = self._time * unit
         clock = self._clock
@@ -270,7 +267,7 @@ class LogClock:
     def _allowed(self, printed: float, clock: float) -> float:
         """Return by how many seconds the two sums may differ."""
         return self._shape.allowed_seconds(
-            max(printed, clock), iterations=self._iterations, stretches=self._stretches
+            printed, clock, iterations=self._iterations, stretches=self._stretches
         )
 
     def _step_beside_times(self, unit: float | None, noted: Sequence[float]) -> float | None:
@@ -346,13 +343,13 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
 
     A line may leave time out, and never has more than there was.
     """
-    if unit is None or tally.stamped is None or not shape.stamps_declared:
+    if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
     passed = first.seconds_to(last)
     claimed = (last.time - first.time) * unit
     iterations = last.iterations - first.iterations
-    allowed = shape.allowed_seconds(max(claimed, passed), iterations=iterations, stretches=1)
+    allowed = shape.allowed_seconds(claimed, passed, iterations=iterations, stretches=1)
     if passed > 0 and claimed > passed + allowed:
         text = (
             f"The lines of {iterations} iterations claim {claimed:.2f} s; by their time stamps"
@@ -417,10 +414,7 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
             why = "time passed that no training line has, and no other line that was read tells why"
         share = f"{100 * ratio:.1f} %"
         text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
-        is_disproved = shape.stamps_declared and ratio > 1 + DISPROVED
-        is_far = is_disproved or clock.is_far_apart(unit)
-        if not (is_far or shape.stamps_declared):
-            return
+        is_far = ratio > 1 + DISPROVED or clock.is_far_apart(unit)
         yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
 
 

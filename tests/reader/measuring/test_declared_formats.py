@@ -205,19 +205,41 @@ def test_a_step_number_of_samples_becomes_one_of_steps(head: list[str], known: A
     assert caught.value.action == "Give --gpus and --batch-size."
 
 
-@pytest.mark.parametrize(("rate", "rejected"), [(128.0, []), (6.4, ["clock-mismatch"])])
-def test_a_time_that_a_file_leaves_out_contradicts_a_rate_that_is_far_from_it(
-    rate: float, rejected: list[str]
-) -> None:
-    declared = LogFormat(
-        name="mine",
-        unit="samples",
-        per="job",
-        record=r"step (?P<iteration>\d+) .* (?P<rate>[\d.]+)/s",
-    )
+def clock_reasons(rate: float, unit: str, record: str) -> list[tuple[str, str]]:
+    """Measure 128 ``unit`` a second, by the stamps, of lines that claim another rate."""
+    at = "%Y-%m-%d,%H:%M:%S" if "stamp" in record else None
+    declared = LogFormat(name="mine", unit=unit, per="job", record=record, stamp_format=at)
     lines = [
-        f"2026-03-02,10:{step // 2 // 60:02}:{step // 2 % 60:02} | step {step} at {rate}/s"
+        f"2026-03-02,10:{step // 2 // 60:02}:{step // 2 % 60:02} | step {step} at {rate}/s of 64"
         for step in range(10, 410, 10)
     ]
-    found = measured_by(lines, format=declared, gpus=1, batch_size=64)
-    assert ids(found, "reject") == rejected
+    found = measured_by(lines, format=declared, gpus=1, batch_size=64, unit=f"{unit}/s")
+    return [(each.id, each.severity) for each in found.reasons if each.id.startswith("clock")]
+
+
+RATE = r"step (?P<iteration>\d+) .* (?P<rate>[\d.]+)/s"
+REJECTED = [("clock-mismatch", "reject")]
+
+
+@pytest.mark.parametrize(
+    ("rate", "reasons"),
+    [(128.0, []), (124.0, []), (115.0, REJECTED), (32.0, REJECTED), (200.0, REJECTED)],
+)
+@pytest.mark.parametrize("leading", ["", r"^(?P<stamp>\S+) \| "])
+def test_a_time_that_lines_begin_with_contradicts_them_declared_or_not(
+    leading: str, rate: float, reasons: list[tuple[str, str]]
+) -> None:
+    assert clock_reasons(rate, "samples", leading + RATE) == reasons
+
+
+@pytest.mark.parametrize(
+    ("rate", "reasons"),
+    [(128.0, []), (112.0, [("clocks-apart", "warn")]), (100.0, REJECTED), (140.0, REJECTED)],
+)
+def test_steps_may_stay_below_a_batch_in_tokens(
+    rate: float, reasons: list[tuple[str, str]]
+) -> None:
+    """A batch of 64 tokens is a limit, unless the lines state how many tokens a step has."""
+    assert clock_reasons(rate, "tokens", RATE) == reasons
+    exact = clock_reasons(rate, "tokens", RATE + r" of (?P<step_samples>\d+)")
+    assert exact == (REJECTED if reasons else [])
