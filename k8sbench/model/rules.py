@@ -21,7 +21,8 @@ ARRIVAL_MISMATCH = reject(
     "arrival-mismatch",
     "By the times at which its lines arrived the program was slower than it says. The times "
     "are those of a run's archive, of `kubectl logs --timestamps` or of a node's files. Or its "
-    "lines claim more time than passed in the whole run. A warning if it was slower, and its "
+    "lines claim more time than passed in the whole run, or 25 % more for all steps. A warning if "
+    "they claim less than that too much between the lines, or if the program was slower, and its "
     "times leave out a part of the time. "
     "docs/reasons.md says which lines are compared and how far they may differ.",
     "Make the program time whole iterations, waits included; check --gpus and --batch-size.",
@@ -44,7 +45,7 @@ BATCH_SIZE = reject(
 CLOCK_MISMATCH = reject(
     "clock-mismatch",
     "Printed times and time stamps disagree, or the stamps go back. For all formats, if the lines "
-    "claim more time than passed, or most are apart by a factor of 6. The message names a "
+    "claim more time than passed, or most took 6 times as long as they say. The message names a "
     "clock that was set by hours, and a unit that is a thousand times off. Only records "
     "between which nothing else happened are compared. docs/reasons.md has the tolerances. "
     "A clock that is set once during the window, by a second or to daylight saving time, is "

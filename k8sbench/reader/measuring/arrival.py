@@ -19,17 +19,17 @@ from typing import NamedTuple
 from k8sbench.model import rules
 from k8sbench.model.clock_note import LEAST_SECONDS
 from k8sbench.model.errors import Finding, Severity
-from k8sbench.model.sample import TOLERANCE, Shape
+from k8sbench.model.sample import DISPROVED, TOLERANCE, Shape
 from k8sbench.reader.measuring.evidence import Occurrence
-from k8sbench.reader.measuring.log_clock import CLOCK_IGNORED, MEASURE_AGAIN
+from k8sbench.reader.measuring.log_clock import CLOCK_IGNORED, MEASURE_AGAIN, overclaim
 from k8sbench.reader.measuring.rank_sums import Entry
 
 TOGETHER = 0.05
 """Seconds within which lines arrive together."""
 FEWEST_MOMENTS = 20
 """Moments without which nothing is compared."""
-SECOND = 2
-"""The moment from which the whole run is compared."""
+FIRST_COMPARED = 2
+"""Number of the moment from which the whole run is compared."""
 DELAY = 0.5
 """Variation of the delay from printing a line to its stamp, seconds.
 
@@ -49,6 +49,15 @@ class _Sums(NamedTuple):
     """True if the two contradict each other."""
 
 
+class _Claims(NamedTuple):
+    """Claims of the lines up to one, in the unit of the shape's deciding number."""
+
+    lines: float = 0.0
+    """Time of the lines alone."""
+    steps: float = 0.0
+    """Time of all steps, where lines stand for those that they leave out."""
+
+
 class _WholeRun:
     """Claims of all lines, beside the time from the second moment to the last but one.
 
@@ -61,37 +70,44 @@ class _WholeRun:
         """Arrival of the first line of the latest moment."""
         self._moments = 0
         """Moments that are over."""
-        self._claimed = 0.0
-        """Printed time of all lines, in the unit of the shape's deciding number."""
-        self._first = self._last = (0.0, 0.0)
+        self._claimed = _Claims()
+        self._first = self._last = (0.0, _Claims())
         """Arrival of the second moment and of the latest that is over, and the claims by then."""
         self._longest = 0.0
         self._is_set_back = False
 
-    def add(self, time: float, at: float | None) -> None:
-        """Add a line: its printed time, and when it arrived."""
+    def add(self, lines: float, steps: float, at: float | None) -> None:
+        """Add a line: the :class:`_Claims` that it adds, and when it arrived."""
         began = self._began
         if at is not None and (began is None or at - began >= TOGETHER):
             if began is not None:
                 self._moments += 1
                 self._last = (began, self._claimed)
                 self._longest = max(self._longest, at - began)
-            if self._moments <= SECOND:
+            if self._moments <= FIRST_COMPARED:
                 self._first = self._last
             self._began = at
         elif at is not None and began is not None:
             self._is_set_back |= began - at > LEAST_SECONDS
-        self._claimed += time
+        self._claimed = _Claims(self._claimed.lines + lines, self._claimed.steps + steps)
 
-    def overclaim(self, unit_seconds: float, share: float) -> tuple[float, float] | None:
-        """Return the claimed seconds and those that passed, if they are fewer; else None."""
+    def overclaim(self, unit_seconds: float, shape: Shape) -> str:
+        """Say that the lines claim more time than passed; empty if not."""
         (began, before), (ended, claimed) = self._first, self._last
-        claimed = (claimed - before) * unit_seconds
-        passed = ended - began
         if self._is_set_back or self._moments + 1 < FEWEST_MOMENTS:
-            return None
-        allowed = share * claimed + self._longest + DELAY
-        return (claimed, passed) if claimed > passed + allowed else None
+            return ""
+        passed = ended - began
+        late = self._longest + DELAY
+        lines = (claimed.lines - before.lines) * unit_seconds
+        steps = (claimed.steps - before.steps) * unit_seconds
+        share = _share(shape, lines, passed) * lines
+        return overclaim(lines, passed, share + late) or overclaim(
+            steps, passed, DISPROVED * passed + late
+        )
+
+
+def _share(shape: Shape, printed: float, passed: float) -> float:
+    return max(TOLERANCE, shape.allowed_share(printed, passed))
 
 
 class Arrivals:
@@ -142,7 +158,8 @@ class Arrivals:
         self._position = position
         at, began = record.taken, self._began
         if at is not None or self._latest is not None:
-            self._whole.add(entry.time, at)
+            pace = entry.time / entry.covered
+            self._whole.add(entry.time, entry.time if self._explained else pace * steps, at)
         if at is not None and self._latest is not None and not self._explained:
             back = self._latest - at
             if back > max(LEAST_SECONDS, self._back[0]):
@@ -212,15 +229,13 @@ class Arrivals:
         ``unit_seconds``: seconds in one unit of the printed times. ``samples``: those of an
         iteration of the job, in the ``unit`` of the figure.
         """
-        share = max(TOLERANCE, self._shape.tolerance)
         places = [line.place for line in (self._first, self._last) if line is not None]
-        if (over := self._whole.overclaim(unit_seconds, share)) is not None:
-            claimed, passed = over
-            text = f"The lines claim {claimed:.1f} s, and arrived within {passed:.1f} s."
+        if text := self._whole.overclaim(unit_seconds, self._shape):
+            text += " by the times at which they arrived."
             yield rules.ARRIVAL_MISMATCH.finding(text, places)
             return
         sums = self._sums(unit_seconds)
-        if sums is None or not sums.is_apart or sums.passed < sums.printed:
+        if sums is None or not sums.is_apart:
             return
         iterations, printed, passed, _ = sums
         text = (
@@ -228,18 +243,19 @@ class Arrivals:
             f"times at which they arrived it was {samples * iterations / passed:.2f} {unit}, over "
             f"{iterations} iterations in {passed:.1f} s."
         )
-        leaves_out = self._shape.lacks_time(is_sampled=self._is_sampled)
-        severity: Severity = "warn" if leaves_out else "reject"
+        # A buffer may write in a shorter time what it held.
+        is_known = passed < printed or self._shape.lacks_time(is_sampled=self._is_sampled)
+        severity: Severity = "warn" if is_known else "reject"
         yield rules.ARRIVAL_MISMATCH.finding(text, places, severity)
 
     def _sums(self, unit_seconds: float) -> _Sums | None:
         """Return the sums of the kept gaps; None for few."""
         kept = self._kept()
-        if len(kept) + 1 < FEWEST_MOMENTS:
+        if len(kept) + FIRST_COMPARED < FEWEST_MOMENTS:
             return None
         printed = unit_seconds * sum(self._printed[number] for number in kept)
         passed = sum(self._passed[number] for number in kept)
-        share = max(TOLERANCE, self._shape.tolerance)
+        share = _share(self._shape, printed, passed)
         longest = max(self._passed[number] for number in kept)
         allowed = share * max(printed, passed) + longest + DELAY
         is_apart = abs(printed - passed) > allowed and min(printed, passed) > 0
@@ -248,11 +264,12 @@ class Arrivals:
     def _kept(self) -> list[int]:
         """Return the numbers of the gaps that hold only training.
 
-        Where the format does not say how evaluations and checkpoints look, long gaps may be some.
+        Whoever reads a log may begin late, so that lines of the first moment were held. Where the
+        format does not say how evaluations and checkpoints look, long gaps may be some.
         """
-        every = range(len(self._passed))
+        every = range(1, len(self._passed))
         if self._shape.events_known or not every:
             return list(every)
-        paces = [self._passed[number] / self._iterations[number] for number in every]
-        limit = OUTLIER * statistics.median(paces)
+        paces = {number: self._passed[number] / self._iterations[number] for number in every}
+        limit = OUTLIER * statistics.median(paces.values())
         return [number for number in every if paces[number] <= limit]

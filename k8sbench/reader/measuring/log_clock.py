@@ -248,12 +248,12 @@ class LogClock:
         printed = self._time * unit
         clock = self._clock
         allowed = self._allowed(printed, clock)
+        text = overclaim(printed, clock, allowed)
         # Those that are left out may have been slower: they hold what loaders and logging take.
-        if (printed if self._leaves_out else max(printed, clock)) > min(printed, clock) + allowed:
-            text = (
-                f"{self._records} records say that they took {printed:.2f} s; by their time stamps "
-                f"it was {clock:.2f} s{why}."
-            )
+        if not text and not self._leaves_out and clock > printed + allowed:
+            text = f"The lines have {printed:.2f} s, and {clock:.2f} s passed"
+        if text:
+            text += f" by their time stamps, in {self._records} records{why}."
             yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
         elif self._jump is not None:
             seconds, at = self._jump
@@ -299,12 +299,10 @@ class LogClock:
         return seconds if is_shown and is_step and agrees else None
 
     def is_far_apart(self, unit: float) -> bool:
-        """True if most stamps contradict the times by a factor that no other work explains."""
-        far = math.log(FAR_APART, ROOT)
-        ratios = self._ratios.items()
-        slow = sum(n for power, n in ratios if power - math.log(unit, ROOT) >= far)
-        fast = sum(n for power, n in ratios if power - math.log(unit, ROOT) <= -far)
-        return max(slow, fast) >= FEWEST_FAR and 2 * max(slow, fast) > self._ratios.total()
+        """True if most lines took longer by a factor that no other work explains."""
+        least = math.log(FAR_APART * unit, ROOT)
+        slow = sum(n for power, n in self._ratios.items() if power >= least)
+        return slow >= FEWEST_FAR and 2 * slow > self._ratios.total()
 
     def misleads(self, unit: float | None) -> bool:
         """True if the figure has the time of wrong stamps."""
@@ -338,11 +336,18 @@ def _set_by(hours: int) -> str:
     return f"the clock was set {way} by {by}, as for daylight saving time"
 
 
-def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
-    """Yield that the lines claim more time than passed between the first and the last stamp.
+def overclaim(claimed: float, passed: float, allowed: float) -> str:
+    """Say that lines claim more time than passed by a clock; empty if no more than is allowed.
 
-    A line may leave time out, and never has more than there was.
+    A line may leave time out, and never has more than there was. All in seconds.
     """
+    if claimed <= passed + allowed:
+        return ""
+    return f"The lines claim {claimed:.2f} s, and only {passed:.2f} s passed"
+
+
+def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
+    """Yield that the lines claim more time than passed between the first and the last stamp."""
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
@@ -350,11 +355,9 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
     claimed = (last.time - first.time) * unit
     iterations = last.iterations - first.iterations
     allowed = shape.allowed_seconds(claimed, passed, iterations=iterations, stretches=1)
-    if passed > 0 and claimed > passed + allowed:
-        text = (
-            f"The lines of {iterations} iterations claim {claimed:.2f} s; by their time stamps"
-            f" {passed:.2f} s passed."
-        )
+    text = overclaim(claimed, passed, allowed)
+    if passed > 0 and text:
+        text += f" by their time stamps, in {iterations} iterations."
         yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
 
 
@@ -389,33 +392,39 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
     """Yield how far stamps and printed times differ without a stated reason.
 
     A warning; a contradiction from a factor on that no work beside the training explains, or that
-    no choice of the printed steps does.
+    no choice of the printed steps does. The lines stand for the steps that they leave out.
     """
     if unit is None or tally.stamped is None:
         return
     first, last = tally.stamped
-    seconds = first.seconds_to(last)
+    passed = first.seconds_to(last)
     steps = last.position - first.position
     iterations = last.iterations - first.iterations
     time = last.time - first.time
     if tally.all_steps and tally.span is not None:
         iterations, time = tally.span.iterations, tally.span.time
-    if seconds <= 0 or iterations <= 0:
+    if passed <= 0 or iterations <= 0:
         return
-    ratio = time * unit / iterations * steps / seconds
+    claimed = time * unit / iterations * steps
     coarse = shape.stamp_error
-    if abs(ratio - 1) > APART and abs(ratio - 1) * seconds > coarse:
-        why = "the lines claim more time than passed"
-        if ratio < 1:
-            ratio = _compare_training(unit, tally, clock)
-            lost = clock.training_seconds * (1 - ratio)
-            if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
-                return
-            why = "time passed that no training line has, and no other line that was read tells why"
-        share = f"{100 * ratio:.1f} %"
-        text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
-        is_far = ratio > 1 + DISPROVED or clock.is_far_apart(unit)
-        yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
+    if text := overclaim(claimed, passed, DISPROVED * passed + coarse):
+        text += f" by their time stamps, in {steps} iterations."
+        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
+        return
+    ratio = claimed / passed
+    if abs(claimed - passed) <= max(APART * passed, coarse):
+        return
+    why = "the lines claim more time than passed"
+    if claimed < passed:
+        ratio = _compare_training(unit, tally, clock)
+        lost = clock.training_seconds * (1 - ratio)
+        if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
+            return
+        why = "time passed that no training line has, and no other line that was read tells why"
+    share = f"{100 * ratio:.1f} %"
+    text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
+    is_far = clock.is_far_apart(unit)
+    yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
 
 
 def _compare_training(unit: float, tally: Tally, clock: LogClock) -> float:

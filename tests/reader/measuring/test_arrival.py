@@ -142,3 +142,18 @@ def test_times_that_our_trainers_leave_out_are_no_training() -> None:
     lines = list(train_logs.attempt())
     stamped = arrived((line.text for line in lines), [line.at - train_logs.START for line in lines])
     assert ids(measured(stamped, **OURS)) == []
+
+
+@pytest.mark.parametrize(
+    ("others", "severity"), [(0.5, None), (0.42, "warn"), (0.3, "reject"), (0.8, "warn")]
+)
+def test_printed_steps_that_claim_too_much_for_those_between_are_remarked(
+    others: float, severity: str | None
+) -> None:
+    """Each tenth step has a line, and takes 0.5 s."""
+    lines = [f"iter {step}: loss 2.0000, time 500.00ms, mfu 10.00%" for step in range(0, 800, 10)]
+    at = [1 + number * (0.5 + 9 * others) for number in range(80)]
+    head = ["tokens per iteration will be: 98,304"]
+    found = measured([*head, *arrived(lines, at)], format="nanogpt", gpus=8, batch_size=None)
+    of_arrival = [each.severity for each in found.reasons if each.id in MISMATCH]
+    assert of_arrival == ([] if severity is None else [severity])
