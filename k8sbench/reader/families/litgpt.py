@@ -33,6 +33,7 @@ from k8sbench.reader.family import (
     LOSS_NUMBER,
     STEPS_DOUBT,
     TIME_DOUBT,
+    TIME_PROVED,
     FactRule,
     Family,
     LineReader,
@@ -70,6 +71,12 @@ ONE_KIND = (
     "Only micro steps with an optimizer step have a line, one of {}: the others may be shorter,"
     " and the figure too low."
 )
+UNPROVED = (
+    "Only micro steps with an optimizer step have a line, one of {}, and the log does not state the"
+    " time of the whole training, which would tell that of the others."
+)
+FEWEST_ALONE = 3
+"""Lines of optimizer steps in a row from which the others have none, and are not missing."""
 MOST_CLAIMED = 1.05
 """Limit of the time that the lines claim for all micro steps ÷ the time that the program states."""
 FEWEST = 10
@@ -129,7 +136,11 @@ class _MicroSteps:
         self.counts_from_0 = False
         self.leaves_out = False
         """True if lines leave micro steps out."""
+        self.alone = 0
+        """Lines with an optimizer step since the latest one without."""
         self.steps_doubt = ""
+        self.unproved = ""
+        """Reason to take the lines for too slow, until another line bears them out."""
         self.time_doubt = ""
         self.stated: set[str] = set()
         """Names of the doubts that were stated."""
@@ -175,6 +186,7 @@ class _MicroSteps:
         follows = goes_on and new.iteration == (self.latest or 0) + 1
         if not (goes_on if self.leaves_out else follows):
             self.others.clear()
+            self.alone = 0
         self.latest = new.iteration
         if not new.has_optimizer:
             self.others.append(new.seconds)
@@ -185,8 +197,12 @@ class _MicroSteps:
             steps = len(others) + 1
             is_whole = steps == (self.accumulated or steps)
             return _Mean(math.fsum((*others, new.seconds)) / steps, steps) if is_whole else None
-        if self.accumulated > 1:
-            self.steps_doubt = (WEIGHED if others else ONE_KIND).format(self.accumulated)
+        self.alone = 0 if others else self.alone + 1
+        if self.accumulated > 1 and others:
+            self.steps_doubt = WEIGHED.format(self.accumulated)
+        elif self.accumulated > 1 and self.alone >= FEWEST_ALONE:
+            self.steps_doubt = ONE_KIND.format(self.accumulated)
+            self.unproved = UNPROVED.format(self.accumulated)
         if not others or not self.accumulated:
             return _Mean(new.seconds, None)
         without = math.fsum(others) / len(others)
@@ -253,7 +269,10 @@ class _LitgptReader(LineReader):
             rank.claim(new.iteration, mean.seconds, record.stamp)
             shape = _SAMPLED if mean.steps is None else _SHAPE
             yield msgspec.structs.replace(record, shape=shape)
-        for name, doubt in ((STEPS_DOUBT, rank.steps_doubt), (TIME_DOUBT, rank.time_doubt)):
+        # The remaining time of a pretraining is a clock of its own.
+        unproved = "" if texts["remaining"] else rank.unproved
+        time_doubt = rank.time_doubt or unproved
+        for name, doubt in ((STEPS_DOUBT, rank.steps_doubt), (TIME_DOUBT, time_doubt)):
             if doubt and name not in rank.stated:
                 rank.stated.add(name)
                 yield new.line.fact(name, doubt)
@@ -285,8 +304,12 @@ class _LitgptReader(LineReader):
             return
         yield line.mark("finished")
         whole = rank.claimed._replace(elapsed=float(match["seconds"]))
-        if not self._is_resumed and (doubt := _Claimed().doubt(whole)):
+        if self._is_resumed:
+            return
+        if doubt := _Claimed().doubt(whole):
             yield line.fact(TIME_DOUBT, doubt)
+        elif not rank.time_doubt:
+            yield line.fact(TIME_PROVED, match[0])
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -17,7 +17,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import counted, significant
 from k8sbench.model.sample import LogGap, Mark, Place
 from k8sbench.reader.families import FAMILIES
-from k8sbench.reader.family import STEPS_DOUBT, TIME_DOUBT
+from k8sbench.reader.family import STEPS_DOUBT, TIME_DOUBT, TIME_PROVED
 from k8sbench.reader.measuring import agreement, evidence, log_clock, log_statements, log_units
 from k8sbench.reader.measuring.evaluations import SAME_VALUE
 from k8sbench.reader.measuring.evidence import Occurrences
@@ -80,7 +80,8 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _iterations(case, case.rank)
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
-    if (doubt := case.log.facts.first(TIME_DOUBT)) is not None:
+    doubt = case.log.facts.first(TIME_DOUBT)
+    if doubt is not None and case.log.facts.first(TIME_PROVED) is None:
         places = case.log.facts.places(TIME_DOUBT)
         yield rules.CLOCK_MISMATCH.finding(doubt, places, action=OTHER_TIME)
     if case.rank is not None:

@@ -27,6 +27,7 @@ from k8sbench.reader.family import (
     BEGUN_AT,
     STEPS_DOUBT,
     TIME_DOUBT,
+    TIME_PROVED,
     UNENDED,
     stamp_seconds,
 )
@@ -67,6 +68,7 @@ _NOT_ENVIRONMENT = frozenset(
         BEGUN_AT,
         STEPS_DOUBT,
         TIME_DOUBT,
+        TIME_PROVED,
         UNENDED,
     }
 )

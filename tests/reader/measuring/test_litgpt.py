@@ -77,10 +77,21 @@ def test_micro_steps_count_as_often_as_they_run(form: Form, every: int, accumula
     assert ("sampled-steps" in ids(found)) == (every > 1)
 
 
-def test_lines_of_optimizer_steps_alone_are_remarked() -> None:
-    found = of(log(every=40, accumulated=8))
-    assert found.rate == pytest.approx(4 / WITH)
+def test_lines_of_optimizer_steps_alone_are_refused_until_the_whole_time_proves_them() -> None:
+    lines = log(every=40, accumulated=8)
+    found = of(lines)
+    assert "clock-mismatch" in ids(found, "reject")
     assert "sampled-steps" in ids(found, "warn")
+    slow = of([*lines, f"Training time: {800 * WITH:.2f}s"])
+    assert (slow.verdict, slow.rate) == ("valid", pytest.approx(4 / WITH))
+    # Each micro step is an optimizer step.
+    assert of(log(every=40, accumulated=1)).verdict == "valid"
+
+
+def test_a_log_that_lacks_a_line_of_a_micro_step_has_lines_of_both_kinds() -> None:
+    lines = log(every=10, accumulated=4)
+    for part in (lines[1:], lines[:20] + lines[21:], lines[:22] + lines[23:]):
+        assert ids(of(part), "reject") == []
 
 
 def test_an_optimizer_step_that_lacks_a_line_is_left_out() -> None:
