@@ -86,6 +86,13 @@ def test_a_schedule_that_is_not_read_is_refused_whatever_batch_is_given(
     assert "batch-mismatch" in ids(found, "reject")
 
 
+def test_an_excerpt_without_source_and_console_counts_the_given_batch_for_each_step() -> None:
+    found = of([line for line in STEPS if "val_loss" not in line], batch_size=24)
+    assert ids(found, "reject") == []
+    assert found.batch_size_per_gpu == 24
+    assert "batch-unverified" in ids(of(STEPS), "reject")
+
+
 def test_passes_of_fewer_gpus_make_up_the_batch_of_eight() -> None:
     source = [
         "    train_seq_len = 48*1024 # FlexAttention sequence length",
