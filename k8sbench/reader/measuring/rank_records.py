@@ -500,10 +500,10 @@ class RankRecords:
         opening = self.opening
         if self.window.begin or not self.warms_up or opening is None or self.epochs.restart:
             return self.window.begin
-        return opening.position if opening.position > self._untold else 0
+        return opening.position if opening.position > self._unprinted_at_begin else 0
 
     @property
-    def _untold(self) -> int:
+    def _unprinted_at_begin(self) -> int:
         """Iterations at the begin of a run that are in no line of its program."""
         late = self._single or self.last or self.shape.begins_late
         if not late or self.opening is None:
@@ -595,7 +595,7 @@ class RankRecords:
         epochs = self.epochs
         is_late = epochs.restart and min(epochs.bases, default=0) > epochs.first
         if opening is not None and not self._running:
-            is_late |= opening.position > self.window.warmup + self._untold
+            is_late |= opening.position > self.window.warmup + self._unprinted_at_begin
         return self.distances.missing(opening if is_late else None)
 
 
