@@ -81,7 +81,7 @@ FLOOR = 0.002
 
 @pytest.mark.parametrize("family", FAMILY_NAMES)
 def test_the_time_of_a_hostile_line_grows_with_its_length(family: str) -> None:
-    """Of a needle again and again: each begins another search for what follows it."""
+    """A line repeats a needle: each of them begins a search for what follows it."""
 
     def seconds(line: str) -> float:
         times = []
