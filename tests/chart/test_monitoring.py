@@ -65,7 +65,12 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
         mock.patch.object(metrics, "open_changes", return_value={labels: 1.0}),
     ):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
-    return [(each.name, each.labels) for family in families for each in family.samples]
+    # An empty label is none for Prometheus.
+    return [
+        (each.name, {name: value for name, value in each.labels.items() if value})
+        for family in families
+        for each in family.samples
+    ]
 
 
 def names() -> set[str]:
