@@ -17,7 +17,7 @@ from k8sbench.catalog.spec_files import load_specs
 from k8sbench.lifecycle.context import Note, Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.model.errors import BenchError, DoesNotFit, UsageError
-from k8sbench.model.identity import checked_run_id, checked_set_name
+from k8sbench.model.names import checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import SubmitRequest
 from k8sbench.ports.cluster import Manifest

@@ -35,7 +35,7 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.group import EVERY, GroupFilter, no_run_together
-from k8sbench.model.identity import checked_set_name
+from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
 from k8sbench.model.series import AcceptedLevel

@@ -19,13 +19,8 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.identity import (
-    TOKEN_LENGTH,
-    TOKEN_LETTERS,
-    WAITS_ANNOTATION,
-    draw_set_name,
-)
 from k8sbench.model.kube import OPERATOR, JobIdentity, JobOwner, annotations_of
+from k8sbench.model.names import TOKEN_LENGTH, TOKEN_LETTERS, WAITS_ANNOTATION, draw_set_name
 from k8sbench.model.request import ClusterAccess, FollowOptions
 from k8sbench.model.run import Location, Run
 from k8sbench.threads import Inline, Threads

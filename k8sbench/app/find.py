@@ -14,7 +14,7 @@ from k8sbench.app import connections, stored_objects, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
-from k8sbench.model.identity import resolve
+from k8sbench.model.names import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, knows_more, may_know_more
 from k8sbench.ports.cluster import FoundJob

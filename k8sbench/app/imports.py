@@ -24,7 +24,8 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import InputError, UsageError
 from k8sbench.model.facts import Facts
-from k8sbench.model.identity import case_key, checked_set_name
+from k8sbench.model.identity import case_key
+from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import readable
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring import expectation

@@ -14,8 +14,8 @@ from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.planned_case import PlannedCase
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import FEW, BenchError, NotFound, UsageError
-from k8sbench.model.identity import checked_set_name
 from k8sbench.model.kube import name_of
+from k8sbench.model.names import checked_set_name
 from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError
-from k8sbench.model.identity import RUN_ID, check_set, checked_set_name
 from k8sbench.model.kube import ServingOperator, conditions, is_true
+from k8sbench.model.names import RUN_ID, check_set, checked_set_name
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run

@@ -29,10 +29,11 @@ from k8sbench.model import observed_job
 from k8sbench.model.errors import InputError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.facts import Facts
 from k8sbench.model.gpu_metrics import SeriesQuery
-from k8sbench.model.identity import LABEL_DOMAIN, case_key, checked_set_name
+from k8sbench.model.identity import case_key
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.names import LABEL_DOMAIN, checked_set_name
 from k8sbench.model.observed_job import JobFacts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, significant

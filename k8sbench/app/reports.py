@@ -20,8 +20,8 @@ from k8sbench.model.errors import (
     UsageError,
 )
 from k8sbench.model.group import Result
-from k8sbench.model.identity import resolve
 from k8sbench.model.kinds import rank_order
+from k8sbench.model.names import resolve
 from k8sbench.model.run import Run
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.status_writer import StatusWriter
 from k8sbench.model.benchmark_object import Benchmark, claim_name
 from k8sbench.model.errors import NotFound, UsageError, list_few
-from k8sbench.model.identity import resolve
+from k8sbench.model.names import resolve
 from k8sbench.model.run import Process, Run
 from k8sbench.report import benchmark_status
 from k8sbench.store.interface import RunFilter

@@ -34,7 +34,7 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.identity import resolve
+from k8sbench.model.names import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline, Run
 from k8sbench.store.group_interface import ServedGroups

@@ -34,7 +34,8 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.lifecycle.submitting import SubmittedBenchmark
 from k8sbench.model import creation, times
 from k8sbench.model.errors import BenchError, Unreachable, UsageError
-from k8sbench.model.identity import case_key, check_set, checked_run_id, checked_set_name
+from k8sbench.model.identity import case_key
+from k8sbench.model.names import check_set, checked_run_id, checked_set_name
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.request import FollowOptions, SubmitRequest
 from k8sbench.model.run import Run

@@ -19,9 +19,10 @@ from k8sbench.catalog.planning import LoadedSpec
 from k8sbench.catalog.spec import Variant
 from k8sbench.model.errors import InputError
 from k8sbench.model.facts import Facts
-from k8sbench.model.identity import NAME_LIMIT, case_values
+from k8sbench.model.identity import case_values
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.names import NAME_LIMIT
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, readable
 from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.identity import LABEL_DOMAIN
+from k8sbench.model.names import LABEL_DOMAIN
 
 KubeObject = Mapping[str, Any]
 """One Kubernetes object, or a part of one."""

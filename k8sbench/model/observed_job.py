@@ -16,11 +16,11 @@ import msgspec
 
 from k8sbench.model import times
 from k8sbench.model.errors import UsageError, did_you_mean
-from k8sbench.model.identity import LABEL_DOMAIN, NAME_LIMIT
 from k8sbench.model.job_kind import JobKind, replica_name
 from k8sbench.model.kinds import OBSERVED, TRAINS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of, name_of, parse_time
 from k8sbench.model.masking import masked
+from k8sbench.model.names import LABEL_DOMAIN, NAME_LIMIT
 from k8sbench.model.plan import ObservedJob
 from k8sbench.model.replica_logs import log_name, log_of_pod
 from k8sbench.model.sample import LogGap

@@ -45,10 +45,10 @@ from k8sbench.app.run_status import log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import Group, GroupFilter, GroupList
-from k8sbench.model.identity import resolve
 from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
 from k8sbench.model.masking import mask_pieces, masked
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.names import resolve
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
 from k8sbench.report import document

@@ -21,16 +21,16 @@ import yaml
 from k8sbench.catalog import yaml_text
 from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.model.errors import UsageError
-from k8sbench.model.identity import (
+from k8sbench.model.identity import labels
+from k8sbench.model.kinds import KINDS, kind_of
+from k8sbench.model.kube import ATTEMPT_LABEL, QUEUE_LABEL, RUN_LABEL, JobIdentity
+from k8sbench.model.names import (
     LABEL_DOMAIN,
     NONCE_ANNOTATION,
     OWNER_ANNOTATION,
     PLAN_ANNOTATION,
     WAITS_ANNOTATION,
-    labels,
 )
-from k8sbench.model.kinds import KINDS, kind_of
-from k8sbench.model.kube import ATTEMPT_LABEL, QUEUE_LABEL, RUN_LABEL, JobIdentity
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.pool import OBJECT_NAME
 from k8sbench.render.pod import fitting, pod, security

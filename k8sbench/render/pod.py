@@ -13,7 +13,7 @@ import msgspec
 
 from k8sbench.catalog.planning import TRAINERS_MOUNT
 from k8sbench.catalog.training import CHECKPOINTS_MOUNT, DATA_MOUNT, WEIGHTS_MOUNT
-from k8sbench.model import identity
+from k8sbench.model import names
 from k8sbench.model import pool as pools
 from k8sbench.model.errors import UsageError
 from k8sbench.model.job_kind import fill_variables
@@ -142,7 +142,7 @@ def fitting(annotations: dict[str, str]) -> dict[str, str]:
 
 def _annotations(pool: NodePool, about: Mapping[str, str]) -> dict[str, str]:
     for key in pool.annotations:
-        if key == SIDECAR or key.split("/")[0] == identity.LABEL_DOMAIN:
+        if key == SIDECAR or key.split("/")[0] == names.LABEL_DOMAIN:
             raise UsageError(
                 f"Pool {pool.name} sets the annotation {key}, which k8sbench sets itself.",
                 f"Leave {key} out of the pool.",

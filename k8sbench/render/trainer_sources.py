@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.identity import LABEL_DOMAIN, OWN_LABELS
 from k8sbench.model.kube import KubeObject, annotations_of, labels_of
+from k8sbench.model.names import LABEL_DOMAIN, OWN_LABELS
 
 CONFIG_MAP = "k8sbench-trainers-"
 """Prefix of the ConfigMap's name; the digest of the sources follows."""

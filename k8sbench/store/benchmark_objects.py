@@ -22,7 +22,7 @@ from k8sbench.catalog import packaged
 from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import Benchmark, StatusEvent
 from k8sbench.model.errors import StoreError, UsageError
-from k8sbench.model.identity import RUN_ID
+from k8sbench.model.names import RUN_ID
 from k8sbench.model.plan import STORED
 from k8sbench.model.stored_object import ObjectPlace, PrivateOptions, StoredObject, StoredStatus
 from k8sbench.model.times import Clock

@@ -36,8 +36,8 @@ from typing import BinaryIO, NamedTuple, Protocol, Self
 import msgspec
 
 from k8sbench.model.errors import BenchError, InputError, NotFound, StoreError, UsageError
-from k8sbench.model.identity import checked_set_name
 from k8sbench.model.measurement import SCHEMA
+from k8sbench.model.names import checked_set_name
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
 from k8sbench.store import disk, index, indexing, json_files, run_folder

@@ -25,9 +25,9 @@ from msgspec.structs import replace
 from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, StoreError, UsageError, did_you_mean
 from k8sbench.model.facts import Facts
-from k8sbench.model.identity import checked_run_id, checked_set_name
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.names import checked_run_id, checked_set_name
 from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.replica_logs import LogMark

@@ -42,7 +42,6 @@ from k8sbench.model.errors import (
     OwnedElsewhere,
     UsageError,
 )
-from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import KINDS, kind_of
 from k8sbench.model.kube import (
@@ -54,6 +53,7 @@ from k8sbench.model.kube import (
     labels_of,
     name_of,
 )
+from k8sbench.model.names import NONCE_ANNOTATION
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import Manifest

@@ -12,7 +12,6 @@ import msgspec
 
 from k8sbench.diagnose.job.causes import FREQUENT_SILENT_EVENTS
 from k8sbench.model.benchmark_object import API_VERSION as BENCHMARK_VERSION
-from k8sbench.model.identity import LABEL_DOMAIN, PLAN_ANNOTATION
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import KINDS, OBSERVED
 from k8sbench.model.kube import (
@@ -24,6 +23,7 @@ from k8sbench.model.kube import (
     name_of,
     parse_time,
 )
+from k8sbench.model.names import LABEL_DOMAIN, PLAN_ANNOTATION
 
 _API_PATHS = {kind.name: f"/apis/{kind.api_version}" for kind in OBSERVED.values()} | {
     "Benchmark": f"/apis/{BENCHMARK_VERSION}",

@@ -15,7 +15,6 @@ from k8sbench.catalog.pool_files import PublishedPools
 from k8sbench.diagnose.job import state
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import UsageError
-from k8sbench.model.identity import PLAN_ANNOTATION
 from k8sbench.model.kinds import KINDS, kind_of, served_words
 from k8sbench.model.kube import (
     MANAGED,
@@ -30,6 +29,7 @@ from k8sbench.model.kube import (
     name_of,
     parse_time,
 )
+from k8sbench.model.names import PLAN_ANNOTATION
 from k8sbench.model.plan import SCHEMA, RunPlan
 from k8sbench.model.pool import NodePool
 from k8sbench.ports.cluster import FoundJob

@@ -27,7 +27,6 @@ from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import QueryRefused, Unreachable
 from k8sbench.model.group import Group, GroupList, GroupRow
-from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.kube import (
     MOST_GROUPS,
     MOST_RUNS,
@@ -37,6 +36,7 @@ from k8sbench.model.kube import (
     annotations_of,
     parse_time,
 )
+from k8sbench.model.names import LABEL_DOMAIN
 from k8sbench.model.run import Baseline, Run
 from k8sbench.store import disk
 

@@ -21,11 +21,6 @@ from k8sbench.adapters.kubernetes.client.faults import ApiFault, Tolerated
 from k8sbench.json_decoders import decoder
 from k8sbench.model import times
 from k8sbench.model.errors import OwnedElsewhere, Unreachable, UsageError
-from k8sbench.model.identity import (
-    NONCE_ANNOTATION,
-    OWNER_ANNOTATION,
-    WAITS_ANNOTATION,
-)
 from k8sbench.model.kinds import KINDS
 from k8sbench.model.kube import (
     RUN_LABEL,
@@ -37,6 +32,7 @@ from k8sbench.model.kube import (
     labels_of,
     name_of,
 )
+from k8sbench.model.names import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import Manifest
 

@@ -29,7 +29,6 @@ from k8sbench.diagnose.job.facts import (
 )
 from k8sbench.model.creation import JOB_GONE
 from k8sbench.model.errors import Finding
-from k8sbench.model.identity import LABEL_DOMAIN
 from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kube import (
     KubeObject,
@@ -38,6 +37,7 @@ from k8sbench.model.kube import (
     is_suspended,
     is_true,
 )
+from k8sbench.model.names import LABEL_DOMAIN
 from k8sbench.model.phase import Phase, ReplicaState
 from k8sbench.model.plain_text import counted
 

@@ -38,7 +38,8 @@ from k8sbench.model.group import (
     Result,
     no_run_together,
 )
-from k8sbench.model.identity import UNKNOWN, GroupKey, check_set, resolve
+from k8sbench.model.identity import UNKNOWN, GroupKey
+from k8sbench.model.names import check_set, resolve
 from k8sbench.model.series import Judged, night_of
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]

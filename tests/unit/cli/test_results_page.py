@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.app import reports
 from k8sbench.measure.group import grouping
-from k8sbench.model import identity
+from k8sbench.model import identity, names
 from k8sbench.model.plan import RunPlan
 from k8sbench.report import group_words
 from k8sbench.store.open_store import open_store
@@ -57,9 +57,7 @@ def test_the_page_has_published_figures_if_they_are_asked_for(fill: Fill, typed:
 def planned(cli: Cli, words: str) -> RunPlan:
     items = cli.json("render", *shlex.split(words), "-o", "json")["items"]
     job = next(one for one in items if one["kind"] in ("PyTorchJob", "PaddleJob"))
-    return msgspec.json.decode(
-        job["metadata"]["annotations"][identity.PLAN_ANNOTATION], type=RunPlan
-    )
+    return msgspec.json.decode(job["metadata"]["annotations"][names.PLAN_ANNOTATION], type=RunPlan)
 
 
 @pytest.mark.parametrize(

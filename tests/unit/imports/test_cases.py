@@ -8,8 +8,8 @@ import pytest
 from k8sbench.catalog import imported_logs, spec_files
 from k8sbench.catalog.imported_logs import LogOrigin
 from k8sbench.model.errors import InputError
-from k8sbench.model.identity import RUN_ID
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.names import RUN_ID
 from tests.unit.imports import foreign
 from tests.unit.model.measurements import measurement
 

@@ -23,8 +23,8 @@ from k8sbench.adapters.kubernetes.client.api import Api
 from k8sbench.adapters.kubernetes.client.faults import ApiFault
 from k8sbench.adapters.kubernetes.cluster import KubernetesCluster
 from k8sbench.model.errors import UsageError
-from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.kube import JobOwner, Ownership
+from k8sbench.model.names import NONCE_ANNOTATION, OWNER_ANNOTATION
 from k8sbench.model.phase import Phase, Transition
 from tests.harness import children
 from tests.unit.kubernetes import objects

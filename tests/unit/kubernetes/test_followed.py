@@ -16,9 +16,9 @@ from k8sbench.adapters.kubernetes.watching.followed import Followed
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION
 from k8sbench.model import creation, observed_job
 from k8sbench.model.creation import job_created
-from k8sbench.model.identity import WAITS_ANNOTATION
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.kube import JobOwner, KubeObject
+from k8sbench.model.names import WAITS_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.run import Run

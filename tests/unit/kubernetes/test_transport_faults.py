@@ -18,7 +18,7 @@ from k8sbench.adapters.kubernetes.client import faults
 from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.kubernetes.operator_proxy import PLACE_ANNOTATION
 from k8sbench.model.errors import Unreachable
-from k8sbench.model.identity import PLAN_ANNOTATION
+from k8sbench.model.names import PLAN_ANNOTATION
 from k8sbench.model.run import Location
 from tests.harness.cluster.limits import shorten
 from tests.unit.kubernetes.objects import PLAN, job, stamp

@@ -33,8 +33,8 @@ from k8sbench.model.errors import (
     Unreachable,
     UsageError,
 )
-from k8sbench.model.identity import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.kube import JobIdentity, JobOwner, annotations_of, attempt_of
+from k8sbench.model.names import NONCE_ANNOTATION, OWNER_ANNOTATION, WAITS_ANNOTATION
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.model import identity
+from k8sbench.model import names
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.spec_values import Framework, Precision
 from tests.unit import goldens
@@ -92,6 +92,6 @@ def elided(manifest: dict[str, Any]) -> Any:
                 other["template"] = "<the same>"
     if found["kind"] == "ConfigMap":
         found["data"] = dict.fromkeys(found["data"], "<source>")
-    elif identity.PLAN_ANNOTATION in found["metadata"].get("annotations", {}):
-        found["metadata"]["annotations"][identity.PLAN_ANNOTATION] = "<plan>"
+    elif names.PLAN_ANNOTATION in found["metadata"].get("annotations", {}):
+        found["metadata"]["annotations"][names.PLAN_ANNOTATION] = "<plan>"
     return json.loads(json.dumps(found).replace(SOURCES.digest, "<digest>"))

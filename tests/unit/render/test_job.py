@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.model import identity
+from k8sbench.model import names
 from k8sbench.model.kinds import default_kind
 from k8sbench.model.plan import RunPlan
 from k8sbench.render.manifest import to_yaml
@@ -35,7 +35,7 @@ def test_the_operator_never_deletes_pods(everything: list[tuple[RunPlan, Objects
 
 def test_the_job_carries_the_whole_plan(everything: list[tuple[RunPlan, Objects]]) -> None:
     for wanted, objects in everything:
-        text = objects[-1]["metadata"]["annotations"][identity.PLAN_ANNOTATION]
+        text = objects[-1]["metadata"]["annotations"][names.PLAN_ANNOTATION]
         assert msgspec.json.decode(text, type=RunPlan) == wanted
 
 

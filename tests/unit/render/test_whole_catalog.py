@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.catalog import packaged, plan_choices, planning, pool_files, spec_files
 from k8sbench.catalog.spec import Variant
-from k8sbench.model import identity
+from k8sbench.model import names
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.plan import RunPlan
 from tests.tiers import ROOT
@@ -76,5 +76,5 @@ def test_a_user_s_file_gives_a_job_of_his_image_command_and_log(name: str) -> No
         # It reads {data}, so nobody may call that synthetic.
         assert wanted.data == "image"
         # Whoever finds the job can measure it: the plan that it carries holds the format.
-        carried = json.loads(job["metadata"]["annotations"][identity.PLAN_ANNOTATION])
+        carried = json.loads(job["metadata"]["annotations"][names.PLAN_ANNOTATION])
         assert msgspec.convert(carried["log"], LogFormat) == variant.log

@@ -17,7 +17,6 @@ from k8sbench.diagnose.job import exits, facts, state
 from k8sbench.diagnose.job.facts import DELETED, JobSnapshot
 from k8sbench.diagnose.job.state import CANCEL_ANNOTATION, JobState
 from k8sbench.model import creation, observed_job
-from k8sbench.model.identity import NONCE_ANNOTATION
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.kube import (
     JobOwner,
@@ -28,6 +27,7 @@ from k8sbench.model.kube import (
     name_of,
     parse_time,
 )
+from k8sbench.model.names import NONCE_ANNOTATION
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, ReplicaState, Transition
 from k8sbench.model.replica_logs import LogLine, LogMark, log_name, replica_of_log
 from k8sbench.model.run import Run
