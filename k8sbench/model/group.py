@@ -164,6 +164,11 @@ class GroupRow(NamedTuple):
     """Digest by the release before; empty if it is the same."""
 
     @property
+    def figure(self) -> float | None:
+        """Throughput that the series of its case takes; None if no run counts."""
+        return self.median
+
+    @property
     def line(self) -> Line:
         """Values that a set shares with the sets that it is held against."""
         return self.series, self.gpu_model, self.estimator

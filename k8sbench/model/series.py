@@ -38,6 +38,8 @@ class Mark(NamedTuple):
     since: str
     """Set that it begins with; of a drift, the first set of its level; of ``back``, the set before.
     """
+    together: int = 0
+    """Number of cases that share the change; 0 if the case alone shows it."""
 
     @property
     def is_change(self) -> bool:
@@ -57,6 +59,24 @@ class Open(NamedTuple):
     def includes(self, mark: Mark, *, is_later: bool) -> bool:
         """True for its own mark, and for that of each further drop in a later set."""
         return mark.since == self.since or (is_later and mark.is_change and mark.change < 0)
+
+
+class Closed(NamedTuple):
+    """The end of an open change."""
+
+    since: str
+    """Set that the change began with."""
+    by: Literal["recovery", "person"]
+    """Whether the case recovered, or a person accepted its level."""
+    at: float
+    """Begin of the set that showed the recovery, or the time of the acceptance; Unix seconds."""
+
+
+class Alternation(NamedTuple):
+    """Two levels between which a case alternates, logarithms of throughputs."""
+
+    low: float
+    high: float
 
 
 class Expected(NamedTuple):
@@ -91,6 +111,10 @@ class Judged(NamedTuple):
     """Open change of the case as of this set."""
     expected: Expected | None
     """None if there are too few earlier sets."""
+    closed: Closed | None = None
+    """The change that this set closed."""
+    alternating: Alternation | None = None
+    """The levels between which the case alternates as of this set."""
 
 
 class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from k8sbench import limits
 from k8sbench.model.errors import StoreError
 
-LAYOUT = 20
+LAYOUT = 21
 """Version of the tables of an index, and of the groups in them."""
 DATABASE = f"index-{LAYOUT}.db"
 """File of the index: each layout has its own, so that any version of k8sbench can open a store."""

@@ -29,7 +29,7 @@ _STATE = "series"
 """Fact of the index: how far the series are judged."""
 _SNAPSHOT = "series_snapshot"
 """Fact of the index: the series before the newest night; large, and read only to judge."""
-_MARK = ("mark", "change", "p", "since")
+_MARK = ("mark", "change", "p", "since", "together")
 _OPEN = ("open", "open_change", "open_since")
 _EXPECTED = Expected._fields
 _NO_MARK, _NOT_OPEN, _NOT_EXPECTED = ((None,) * len(names) for names in (_MARK, _OPEN, _EXPECTED))

@@ -81,6 +81,7 @@ CREATE TABLE series (
     change       REAL,
     p            REAL,
     since        TEXT,
+    together     INTEGER,
     open         TEXT,
     open_change  REAL,
     open_since   TEXT,

@@ -9,7 +9,7 @@ import msgspec
 from k8sbench.model.group import Group
 from k8sbench.store import database, index
 
-LATEST = 20, "516e3e0c856d0545"
+LATEST = 21, "cff6717be74ac227"
 """Layout, and the digest of what an index of it holds."""
 
 
