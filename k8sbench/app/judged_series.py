@@ -1,8 +1,8 @@
 """Judgements of the sets of a store over time.
 
-The index keeps them, with a snapshot before the newest night: a new set is judged from there on.
-Sets that the index does not keep (some of their runs go on, or are an operator's) are judged in
-memory.
+The index keeps them night by night, as a cache: a digest says whether a night still holds, and any
+command may delete them. Sets that the index does not keep (some of their runs go on, or are an
+operator's) are judged in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import UNJUDGED, Judged, Line, night_of
+from k8sbench.model.series import UNJUDGED, Judged, Line
 from k8sbench.store.group_interface import GroupIndex
 
 
@@ -34,26 +34,29 @@ class JudgedSeries:
         self._index = index
         self._accepted = accepted
         self._played: nights.Played | None = None
-        """Sets that were judged in memory."""
-        begins = [night_of(row.began) for row in unkept if nights.counts(row)]
-        if (changed := self._judge_kept()) is not None:
-            begins.append(changed)
-        if begins:
-            self._played = nights.play(rows, min(begins), index.snapshot(), accepted)
+        """Nights that were judged, and are not kept."""
+        others = any(map(nights.counts, unkept))
+        played = self._play(index.rows() if others else rows)
+        if not self._keep(played) and not others:
+            self._played = played
+        if others:
+            self._played = self._play(rows)
 
-    def _judge_kept(self) -> int | None:
-        """Judge the sets of the index that have changed, and keep that where it can be written.
+    def _play(self, rows: Sequence[GroupRow]) -> nights.Played:
+        """Judge the nights that are not kept, or have changed."""
+        return nights.play(rows, self._accepted, self._index.nights(), self._index.night_state)
 
-        Returns the earliest night with a change that is not kept; None without one.
-        """
-        state = self._index.series_state()
-        if state.changed is None or self._index.is_read_only:
-            return state.changed
-        snapshot = self._index.snapshot()
-        played = nights.play(self._index.rows(), state.changed, snapshot, self._accepted)
+    def _keep(self, played: nights.Played) -> bool:
+        """Keep what was judged, where the store can be written."""
+        if played.is_kept:
+            return True
+        if self._index.is_read_only:
+            return False
+        judged = {name: (played.of_night[name], one) for name, one in played.judged.items()}
         with contextlib.suppress(StoreError):
-            self._index.put_judged(state.version, played.snapshot, played.judged, played.revised)
-        return self._index.series_state().changed
+            self._index.put_nights(played.after, played.nights, judged, played.revised)
+            return True
+        return False
 
     def judged(self, rows: Iterable[GroupRow]) -> dict[str, Judged]:
         """Return what the series say of some sets, by group id."""

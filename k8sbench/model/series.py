@@ -54,11 +54,13 @@ class Open(NamedTuple):
     change: float
     """Present level ÷ the level before it − 1."""
     since: str
-    """Set that it begins with."""
+    """Set that it begins with; of several drops, the largest."""
+    began: float
+    """Begin of the first drop from which the case has not recovered, Unix seconds."""
 
-    def includes(self, mark: Mark, *, is_later: bool) -> bool:
-        """True for its own mark, and for that of each further drop in a later set."""
-        return mark.since == self.since or (is_later and mark.is_change and mark.change < 0)
+    def includes(self, mark: Mark, began: float) -> bool:
+        """True for the mark of each drop of it; ``began`` is the begin of the marked set."""
+        return began >= self.began and mark.is_change and mark.change < 0
 
 
 class Closed(NamedTuple):
@@ -67,7 +69,7 @@ class Closed(NamedTuple):
     since: str
     """Set that the change began with."""
     by: Literal["recovery", "person"]
-    """Whether the case recovered, or a person accepted its level."""
+    """``recovery`` of the case, or a ``person`` who accepted its level."""
     at: float
     """Begin of the set that showed the recovery, or the time of the acceptance; Unix seconds."""
 
@@ -84,22 +86,22 @@ class Expected(NamedTuple):
 
     level: float
     """Logarithm of the throughput."""
-    weight: float
-    """Number of independent sets that the level counts as."""
+    level_sets: int
+    """Number of sets of the level that count."""
+    level_began: float
+    """Begin of the first set of the level, Unix seconds."""
     variance: float
-    """Variance of one set's median, of logarithms."""
+    """Variance of a set's logarithm."""
     freedom: float
     """Degrees of freedom of the variance."""
+    apart: float
+    """Variance of a set's distance from the level, per variance of a set."""
+    tail: float
+    """Degrees of freedom of the tails of the store's nights."""
     sets: int
     """Number of earlier sets."""
-    run_variance: float
-    """Variance of one run within a set; 0 if no set has two."""
-    run_share: float
-    """Mean of 1 ÷ the number of runs of a set."""
-
-    def fewer_runs(self, runs: float) -> float:
-        """Return the variance that a set with fewer runs than usual has in addition."""
-        return max(0.0, self.run_variance * (1 / runs - self.run_share))
+    p_of_night: float | None = None
+    """p of the night as a whole; None if the case did not move with it, or few cases were there."""
 
 
 class Judged(NamedTuple):
@@ -132,23 +134,20 @@ class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Unix seconds."""
 
 
-class SeriesState(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of judging the series of a store."""
+class NightState(NamedTuple):
+    """The series of a store after a night."""
 
-    version: int = 0
-    """Number of changes of groups."""
-    changed: int | None = None
-    """Earliest night with a changed group; None if all groups are judged."""
-
-
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The series of all cases of a store after a night."""
-
-    night: int | None = None
-    """None before the first night."""
-    cases: bytes = b"[]"
-    """As the judge writes them."""
+    night: int
+    """Day (UTC) since 1970."""
+    digest: str
+    """Digest of all that decided about this night and those before."""
+    state: bytes | None
+    """As the judge writes it; None if it is not kept."""
 
 
+NEWEST_KEPT = 3
+"""Newest nights whose state is kept: a set is judged when its last run has ended."""
+EACH_KEPT = 32
+"""Days between earlier nights whose state is kept, for logs that are imported later."""
 UNJUDGED = Judged(None, None, None)
 """A set without a figure, or one that claims no speed."""

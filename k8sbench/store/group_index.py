@@ -9,13 +9,23 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from k8sbench import __version__
-from k8sbench.json_decoders import decoder
 from k8sbench.model.group import Group, GroupRow
-from k8sbench.model.series import Expected, Judged, Mark, Open, SeriesState, Snapshot, night_of
+from k8sbench.model.series import (
+    EACH_KEPT,
+    NEWEST_KEPT,
+    Alternation,
+    Closed,
+    Expected,
+    Judged,
+    Mark,
+    NightState,
+    Open,
+)
 from k8sbench.store import index
 from k8sbench.store.database import Database
 from k8sbench.store.json_files import decode_json
@@ -25,16 +35,18 @@ MADE_BY = "groups_made_by"
 MOST_VALUES = 500
 """Values in one query; SQLite has a limit."""
 _COLUMNS = ", ".join(f'"{name}"' for name in GroupRow._fields)
-_STATE = "series"
-"""Fact of the index: how far the series are judged."""
-_SNAPSHOT = "series_snapshot"
-"""Fact of the index: the series before the newest night; large, and read only to judge."""
-_MARK = ("mark", "change", "p", "since", "together")
-_OPEN = ("open", "open_change", "open_since")
-_EXPECTED = Expected._fields
-_NO_MARK, _NOT_OPEN, _NOT_EXPECTED = ((None,) * len(names) for names in (_MARK, _OPEN, _EXPECTED))
-_OF_SERIES = ", ".join(("group_id", *_MARK, *_OPEN, *_EXPECTED))
-_SERIES_PLACES = ", ".join("?" * (1 + len(_MARK) + len(_OPEN) + len(_EXPECTED)))
+_PARTS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
+    (Mark, ("mark", "change", "p", "since", "together")),
+    (Open, ("open", "open_change", "open_since", "open_began")),
+    (Expected, Expected._fields),
+    (Closed, ("closed_since", "closed_by", "closed_at")),
+    (Alternation, Alternation._fields),
+)
+"""Types of the fields of a judgement, and their columns; the first of one without it is NULL."""
+_JUDGED = tuple(name for _, names in _PARTS for name in names)
+_OF_SERIES = ", ".join(("group_id", *_JUDGED))
+_SERIES_PLACES = ", ".join("?" * (2 + len(_JUDGED)))
+_OF_MARK = ", ".join(f"{name} = ?" for name in _PARTS[0][1])
 _PLACES = ", ".join("?" * (len(GroupRow._fields) + 1))
 
 
@@ -78,7 +90,6 @@ class GroupIndex:
             for name, groups in groups_by_set.items():
                 if versions_now.get(name, 0) != versions[name]:
                     continue
-                _note_changed_series(db, name, [group.row for group in groups])
                 db.execute("DELETE FROM groups WHERE set_name = ?", (name,))
                 db.executemany(
                     f"INSERT INTO groups ({_COLUMNS}, record) VALUES ({_PLACES})",  # noqa: S608
@@ -93,8 +104,6 @@ class GroupIndex:
         with self._database.writing() as db:
             if index.read_fact(db, MADE_BY) != __version__:
                 index.put_fact(db, MADE_BY, __version__)
-                # Its rule of a series may be another.
-                _note_changed_night(db, 0)
 
     def rows(self) -> list[GroupRow]:
         """Return the rows of all groups."""
@@ -109,42 +118,46 @@ class GroupIndex:
         query = f"SELECT {_OF_SERIES} FROM series WHERE group_id"  # noqa: S608
         return {row["group_id"]: _judged_of_row(row) for row in self._select_in(query, ids)}
 
-    def series_state(self) -> SeriesState:
-        """Return the progress of judging the series."""
+    def nights(self) -> list[NightState]:
+        """Return the nights that were judged, without their states, oldest first."""
         with self._database.reading() as db:
-            return _state(db)
+            rows = db.execute("SELECT night, digest FROM nights ORDER BY night").fetchall()
+        return [NightState(night, digest, None) for night, digest in rows]
 
-    def snapshot(self) -> Snapshot:
-        """Return the series before the newest night that was judged."""
+    def night_state(self, night: int) -> bytes | None:
+        """Return the series after a night; None if it is not kept."""
         with self._database.reading() as db:
-            text = index.read_fact(db, _SNAPSHOT)
-        return Snapshot() if text is None else decoder(Snapshot).decode(text)
+            row = db.execute("SELECT state FROM nights WHERE night = ?", (night,)).fetchone()
+        return None if row is None else row[0]
 
-    def put_judged(
+    def put_nights(
         self,
-        version: int,
-        snapshot: Snapshot,
-        judged: Mapping[str, Judged],
+        after: int,
+        nights: Sequence[NightState],
+        judged: Mapping[str, tuple[int, Judged]],
         revised: Mapping[str, Mark | None],
-    ) -> bool:
-        """Keep judgements of groups; False if groups have changed since."""
+    ) -> None:
+        """Keep judgements of groups, and the nights in place of those after one."""
         with self._database.writing() as db:
-            if _state(db).version != version:
-                return False
+            db.execute("DELETE FROM series WHERE night > ?", (after,))
             db.executemany(
-                f"REPLACE INTO series ({_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
+                f"REPLACE INTO series (night, {_OF_SERIES}) VALUES ({_SERIES_PLACES})",  # noqa: S608
                 [
-                    (group_id, *_series_values(group_judged))
-                    for group_id, group_judged in judged.items()
+                    (night, group_id, *_series_values(group_judged))
+                    for group_id, (night, group_judged) in judged.items()
                 ],
             )
             db.executemany(
-                "UPDATE series SET mark = ?, change = ?, p = ?, since = ? WHERE group_id = ?",
-                [(*(mark or _NO_MARK), group_id) for group_id, mark in revised.items()],
+                f"UPDATE series SET {_OF_MARK} WHERE group_id = ?",  # noqa: S608
+                [(*_part(mark, _PARTS[0][1]), group_id) for group_id, mark in revised.items()],
             )
-            index.put_fact(db, _SNAPSHOT, msgspec.json.encode(snapshot).decode())
-            _put_state(db, SeriesState(version=version))
-        return True
+            db.execute("DELETE FROM nights WHERE night > ?", (after,))
+            db.executemany("INSERT INTO nights VALUES (?, ?, ?)", nights)
+            newest = "SELECT night FROM nights ORDER BY night DESC LIMIT ?"
+            db.execute(
+                f"UPDATE nights SET state = NULL WHERE night % ? AND night NOT IN ({newest})",  # noqa: S608
+                (EACH_KEPT, NEWEST_KEPT),
+            )
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:
         """Return groups by id."""
@@ -192,57 +205,18 @@ class GroupIndex:
             yield from rows
 
 
-def _note_changed_series(db: sqlite3.Connection, name: str, rows: Sequence[GroupRow]) -> None:
-    """Note the night of a set if its part in the series changes."""
-    query = f"SELECT {_COLUMNS} FROM groups WHERE set_name = ?"  # noqa: S608
-    former = [GroupRow._make(row) for row in db.execute(query, (name,))]
-    if {_part_in_series(row) for row in former} == {_part_in_series(row) for row in rows}:
-        return
-    gone = {row.group_id for row in former} - {row.group_id for row in rows}
-    db.executemany("DELETE FROM series WHERE group_id = ?", [(group_id,) for group_id in gone])
-    _note_changed_night(db, min(night_of(row.began) for row in (*former, *rows)))
+def _series_values(judged: Judged) -> Iterator[object]:
+    for value, (_, names) in zip(judged, _PARTS, strict=True):
+        yield from _part(value, names)
 
 
-def _note_changed_night(db: sqlite3.Connection, night: int) -> None:
-    """Note the earliest night from which the series must be judged again."""
-    state = _state(db)
-    if state.changed is not None:
-        night = min(night, state.changed)
-    _put_state(db, SeriesState(version=state.version + 1, changed=night))
-
-
-def _state(db: sqlite3.Connection) -> SeriesState:
-    text = index.read_fact(db, _STATE)
-    return SeriesState() if text is None else decoder(SeriesState).decode(text)
-
-
-def _put_state(db: sqlite3.Connection, state: SeriesState) -> None:
-    index.put_fact(db, _STATE, msgspec.json.encode(state).decode())
-
-
-def _part_in_series(row: GroupRow) -> tuple[object, ...]:
-    """Return the values that decide a group's part in the series of its case."""
-    figures = (row.began, row.counted, row.median, row.deviation)
-    return (row.group_id, *row.line, *figures, row.in_progress > 0, row.measures)
-
-
-def _series_values(judged: Judged) -> tuple[object, ...]:
-    return (
-        *(judged.mark or _NO_MARK),
-        *(judged.open or _NOT_OPEN),
-        *(judged.expected or _NOT_EXPECTED),
-    )
+def _part(value: tuple[object, ...] | None, names: Sequence[str]) -> tuple[object, ...]:
+    return (None,) * len(names) if value is None else value
 
 
 def _judged_of_row(row: sqlite3.Row) -> Judged:
-    mark, open_change, expected = (
-        tuple(row[name] for name in names) for names in (_MARK, _OPEN, _EXPECTED)
-    )
-    return Judged(
-        None if mark[0] is None else Mark._make(mark),
-        None if open_change[0] is None else Open._make(open_change),
-        None if expected[0] is None else Expected._make(expected),
-    )
+    parts = [(made_of, [row[name] for name in names]) for made_of, names in _PARTS]
+    return Judged(*(None if of[0] is None else made_of(*of) for made_of, of in parts))
 
 
 def _versions(db: sqlite3.Connection) -> dict[str, int]:

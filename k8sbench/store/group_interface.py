@@ -7,7 +7,7 @@ from typing import Protocol
 
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
-from k8sbench.model.series import AcceptedLevel, Judged, Mark, SeriesState, Snapshot
+from k8sbench.model.series import AcceptedLevel, Judged, Mark, NightState
 from k8sbench.store.interface import RunFilter, Store
 
 
@@ -42,24 +42,24 @@ class GroupIndex(Protocol):
     def read_judged(self, ids: Collection[str]) -> dict[str, Judged]:
         """Return the judgements of groups by their series, by id; absent without one."""
 
-    def series_state(self) -> SeriesState:
-        """Return the progress of judging the series."""
+    def nights(self) -> list[NightState]:
+        """Return the nights that were judged, without their states, oldest first."""
 
-    def snapshot(self) -> Snapshot:
-        """Return the series before the newest night that was judged."""
+    def night_state(self, night: int) -> bytes | None:
+        """Return the series after a night; None if it is not kept."""
 
-    def put_judged(
+    def put_nights(
         self,
-        version: int,
-        snapshot: Snapshot,
-        judged: Mapping[str, Judged],
+        after: int,
+        nights: Sequence[NightState],
+        judged: Mapping[str, tuple[int, Judged]],
         revised: Mapping[str, Mark | None],
-    ) -> bool:
-        """Keep judgements of groups, by id, and the changed marks of other groups.
+    ) -> None:
+        """Keep judgements, and the nights in place of those after one.
 
-        ``version`` is that of the groups that were judged. Returns False, and keeps nothing, if
-        groups have changed since. Raises :class:`~k8sbench.model.errors.StoreError` where the store
-        can only be read.
+        ``judged`` are the night and the judgement of groups by id, ``revised`` the changed marks of
+        other groups. All is a cache: the digest of a night says whether it still holds. Raises
+        :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
         """
 
     def groups(self, ids: Collection[str]) -> dict[str, Group]:

@@ -77,6 +77,7 @@ CREATE TABLE groups (
 CREATE INDEX groups_by_id ON groups (group_id);
 CREATE TABLE series (
     group_id     TEXT PRIMARY KEY,
+    night        INTEGER NOT NULL,
     mark         TEXT,
     change       REAL,
     p            REAL,
@@ -85,16 +86,26 @@ CREATE TABLE series (
     open         TEXT,
     open_change  REAL,
     open_since   TEXT,
+    open_began   REAL,
+    closed_since TEXT,
+    closed_by    TEXT,
+    closed_at    REAL,
+    low          REAL,
+    high         REAL,
     level        REAL,
-    weight       REAL,
+    level_sets   INTEGER,
+    level_began  REAL,
     variance     REAL,
     freedom      REAL,
+    apart        REAL,
+    tail         REAL,
     sets         INTEGER,
-    run_variance REAL,
-    run_share    REAL
+    p_of_night   REAL
 );
 CREATE INDEX series_marked ON series (mark) WHERE mark IS NOT NULL;
 CREATE INDEX series_open ON series (open) WHERE open IS NOT NULL;
+CREATE INDEX series_by_night ON series (night);
+CREATE TABLE nights (night INTEGER PRIMARY KEY, digest TEXT NOT NULL, state BLOB);
 CREATE TABLE changed_sets (set_name TEXT PRIMARY KEY, version INTEGER NOT NULL);
 CREATE TABLE damaged (run_id TEXT PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -129,7 +140,7 @@ def check_layout(db: sqlite3.Connection) -> int:
         # An error where a table or a column is gone.
         db.execute(f"SELECT {_NAMES} FROM runs LIMIT 1")  # noqa: S608
         db.execute("SELECT record FROM groups LIMIT 1")
-        db.execute("SELECT run_share FROM series LIMIT 1")
+        db.execute("SELECT p_of_night FROM series LIMIT 1")
         db.execute("SELECT version FROM changed_sets LIMIT 1")
         db.execute("SELECT reason FROM damaged LIMIT 1")
         db.execute("SELECT value FROM facts LIMIT 1")

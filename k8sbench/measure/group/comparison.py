@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from k8sbench.measure.group import nights, ratios, sides, t_test
+from k8sbench.measure.group import distributions, nights, ratios, series, sides, t_test
 from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
@@ -149,8 +149,11 @@ def _decide(
 ) -> None:
     """Replace each case that has a ratio by its finding."""
     known = [_judged_of(case, judged, a_is_newer=a_is_newer) for case in cases]
-    found = _tests(cases, [one and one.expected for one in known])
-    decided = t_test.holm([test.p for test in found.values()])
+    found = _tests(cases, [one and one.expected for one in known], a_is_newer=a_is_newer)
+    ps = [test.p for test in found.values()]
+    # The night as a whole is one more test.
+    more = any(test.p_of_night is not None for test in found.values())
+    decided = t_test.holm(ps, count=len(ps) + more)
     for (place, test), (p, level) in zip(found.items(), decided, strict=True):
         one = known[place]
         expected = one and one.expected
@@ -198,7 +201,7 @@ def _find_back(cases: list[Compared], earlier: Earlier, *, a_is_newer: bool) -> 
         line = last.line
         between = (row for row in earlier.rows if first.began < row.began < last.began)
         since = earlier.judged([*(row for row in between if row.line == line), last])
-        if _is_of_level(since[last.group_id]) and not any(
+        if _is_of_level(last, since[last.group_id]) and not any(
             one.mark is not None and one.mark.is_change for one in since.values()
         ):
             cases[place] = msgspec.structs.replace(
@@ -206,27 +209,43 @@ def _find_back(cases: list[Compared], earlier: Earlier, *, a_is_newer: bool) -> 
             )
 
 
-def _is_of_level(judged: Judged) -> bool:
-    """True if a set was judged, and is part of its level."""
-    return judged.expected is not None and (judged.mark is None or judged.mark.kind != "once")
+def _is_of_level(row: GroupRow, judged: Judged) -> bool:
+    """True if a set was judged, and does not differ from its level."""
+    if judged.expected is None or (judged.mark is not None and judged.mark.kind == "once"):
+        return False
+    return series.p_of_set(judged.expected, math.log(row.figure or math.nan)) > ALPHA
 
 
 class _Test(NamedTuple):
-    """A difference of two sides' logarithms, and its variance."""
+    """A difference of logarithms, and its variance."""
 
     difference: float
     estimate: Estimate
+    p_of_night: float | None = None
+    """p of the night as a whole, where the case moved with it."""
 
     @property
     def p(self) -> float:
-        return self.estimate.p(self.difference)
+        p = self.estimate.p(self.difference)
+        return p if self.p_of_night is None else min(p, self.p_of_night)
 
     def half(self, level: float) -> float:
         """Return half the width of the interval."""
+        p = self.p
+        if p == self.p_of_night and self.difference:
+            # The spread with which the case alone would have the p of the night.
+            wide = distributions.student_quantile(level, self.estimate.freedom)
+            return (
+                abs(self.difference)
+                * wide
+                / distributions.student_quantile(p, self.estimate.freedom)
+            )
         return self.estimate.critical(level)
 
 
-def _tests(cases: Sequence[Compared], every: Sequence[Expected | None]) -> dict[int, _Test]:
+def _tests(
+    cases: Sequence[Compared], every: Sequence[Expected | None], *, a_is_newer: bool
+) -> dict[int, _Test]:
     """Return the tests of the cases that can be tested, by place."""
     found: dict[int, _Test] = {}
     within: dict[int, tuple[Figures, Figures, Estimate]] = {}
@@ -234,8 +253,8 @@ def _tests(cases: Sequence[Compared], every: Sequence[Expected | None]) -> dict[
         if case.ratio is None or case.a is None or case.b is None:
             continue
         if expected is not None:
-            variance = sum(_variance(side, expected) for side in (case.a, case.b))
-            found[place] = _Test(math.log(case.ratio), Estimate(variance, expected.freedom))
+            test = _against_level(case, expected, a_is_newer=a_is_newer)
+            found[place] = test or _between(case.a, case.b, math.log(case.ratio), expected)
         elif min(len(case.a.values), len(case.b.values)) > 1:
             estimate = t_test.pooled([_logs(case.a), _logs(case.b)])
             assert estimate is not None  # each side has two runs
@@ -248,11 +267,29 @@ def _tests(cases: Sequence[Compared], every: Sequence[Expected | None]) -> dict[
     return dict(sorted(found.items()))
 
 
-def _variance(side: Figures, expected: Expected) -> float:
-    """Return the variance of a side's median by the spread between the case's sets."""
-    sets = sum(group.spread is not None for group in side.groups)
-    runs = len(side.values) / sets
-    return (expected.variance + expected.fewer_runs(runs)) / sets
+def _between(a: Figures, b: Figures, difference: float, expected: Expected) -> _Test:
+    """Return the test of two sides, by the spread between the case's sets."""
+    sets = [sum(group.spread is not None for group in side.groups) for side in (a, b)]
+    variance = expected.variance * sum(1 / count for count in sets)
+    return _Test(difference, Estimate(variance, series.both(expected.freedom, expected.tail)))
+
+
+def _against_level(case: Compared, expected: Expected, *, a_is_newer: bool) -> _Test | None:
+    """Return the test of the newer side's set against its level; None unless the other is of it.
+
+    A set of the level says less of it than all of its sets.
+    """
+    older, newer = (case.b, case.a) if a_is_newer else (case.a, case.b)
+    if older is None or newer is None or len(older.groups) + len(newer.groups) > 2:
+        return None
+    former, row = older.groups[0].row, newer.groups[0].row
+    if former.line != row.line or not expected.level_began <= former.began < row.began:
+        return None
+    estimate = Estimate(
+        expected.variance * expected.apart, series.both(expected.freedom, expected.tail)
+    )
+    difference = math.log(row.figure or math.nan) - expected.level
+    return _Test(-difference if a_is_newer else difference, estimate, expected.p_of_night)
 
 
 def _judged_of(case: Compared, judged: Mapping[Line, Judged], *, a_is_newer: bool) -> Judged | None:

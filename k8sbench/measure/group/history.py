@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import nights, series
@@ -83,11 +82,6 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
         for line, row in nights.newest(rows.values()).items()
         if (found := judged[row.group_id].open) is not None
     }
-    begins = {
-        row.line: row.began
-        for row in rows.values()
-        if row.line in still and row.set_name == still[row.line].since
-    }
     marks = {
         group_id: one.mark
         for group_id, one in judged.items()
@@ -96,8 +90,7 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
 
     def is_open(row: GroupRow, mark: Mark) -> bool:
         found = still.get(row.line)
-        is_later = row.began >= begins.get(row.line, math.inf)
-        return found is not None and found.includes(mark, is_later=is_later)
+        return found is not None and found.includes(mark, row.began)
 
     models = {row.gpu_model for row in rows.values()} - {UNKNOWN}
     made = [

@@ -1,24 +1,37 @@
 """The nights of a store: the sets that count, in the order in which they are judged.
 
-A new set is judged from a snapshot before the newest night on; one of an earlier night, from the
-beginning. :mod:`~k8sbench.measure.group.series` judges a night.
+The series after a night may be kept, with a digest of all that decided about it. A new set is
+judged from the newest night on that nothing changed. :mod:`~k8sbench.measure.group.series` judges a
+night.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from k8sbench import __version__
 from k8sbench.measure.group import series
+from k8sbench.measure.group.case_state import State
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import DAY, Judged, Line, Mark, Snapshot, night_of
+from k8sbench.model.series import (
+    DAY,
+    EACH_KEPT,
+    NEWEST_KEPT,
+    Judged,
+    Line,
+    Mark,
+    NightState,
+    night_of,
+)
 
 
 def counts(row: GroupRow) -> bool:
     """True if a set's figure is part of the series of its case."""
-    return row.median is not None and row.measures == "speed" and not row.in_progress
+    return row.figure is not None and row.measures == "speed" and not row.in_progress
 
 
 def newest(rows: Iterable[GroupRow]) -> dict[Line, GroupRow]:
@@ -45,56 +58,99 @@ def by_night(rows: Iterable[GroupRow]) -> dict[int, list[GroupRow]]:
 
 
 class Played(NamedTuple):
-    """The sets of a store that were judged, from a snapshot on."""
+    """The nights of a store that were judged."""
 
     judged: dict[str, Judged]
     """By group id."""
     revised: dict[str, Mark | None]
     """Marks of earlier sets that may have changed, by group id."""
-    snapshot: Snapshot
-    """Taken before the newest night."""
+    after: int
+    """Night from whose state on they were judged; -1 from the beginning."""
+    nights: tuple[NightState, ...]
+    """The judged nights, oldest first."""
+    is_kept: bool
+    """True if all of it is kept already."""
+    of_night: dict[str, int]
+    """Nights of the judged sets, by group id."""
 
 
 def play(
     rows: Iterable[GroupRow],
-    changed: int,
-    snapshot: Snapshot,
     accepted: Mapping[Line, float] | None = None,
+    kept: Iterable[NightState] = (),
+    state_of: Callable[[int], bytes | None] = lambda _: None,
 ) -> Played:
-    """Judge the nights since the snapshot of a store, or all if an earlier one has changed.
+    """Judge the nights of a store, from the newest one on that is kept and that nothing changed.
 
-    ``changed`` is the earliest night that has changed. ``accepted``: begin of the newest set whose
-    level is accepted, by case, Unix seconds.
+    ``accepted``: begin of the newest set whose level is accepted, by case, Unix seconds.
+    ``state_of`` returns the series after a night that is kept with one.
     """
-    begin = -1 if snapshot.night is None or changed <= snapshot.night else snapshot.night
-    cases = _decoded(snapshot.cases) if begin >= 0 else {}
-    judge = series.Judge(cases, accepted)
-    revised: dict[str, Mark | None] = {}
-    for case in cases.values():
-        revised |= case.known_marks()
-    played = [(at, night) for at, night in by_night(rows).items() if at > begin]
-    before = None if begin < 0 else begin
-    encoded = snapshot.cases
-    for place, (at, night) in enumerate(played):
-        if place == len(played) - 1:
-            encoded = msgspec.json.encode(list(judge.cases.items()))
-        else:
-            before = at
-        judge.night(night)
-    made = Snapshot(night=before, cases=encoded)
-    return Played(judge.judged, revised | judge.revised, made)
+    accepted = accepted or {}
+    kept = list(kept)
+    nights = by_night(rows)
+    digests = _digests(nights, accepted)
+    begin, state = _resume(digests, kept, state_of)
+    judge = series.Judge(state, accepted)
+    played: list[NightState] = []
+    of_night: dict[str, int] = {}
+    left = [(night, some) for night, some in nights.items() if night > begin]
+    for place, (night, some) in enumerate(left):
+        judge.night(some)
+        of_night |= {row.group_id: night for row in some}
+        is_kept = len(left) - place <= NEWEST_KEPT or night % EACH_KEPT == 0
+        encoded = msgspec.msgpack.encode(judge.state()) if is_kept else None
+        played.append(NightState(night, digests[night], encoded))
+    newest = kept[-1].night if kept else -1
+    return Played(
+        judged=judge.judged,
+        revised=judge.revised,
+        after=begin,
+        nights=tuple(played),
+        is_kept=not played and newest == begin,
+        of_night=of_night,
+    )
 
 
-_CASES = msgspec.json.Decoder(list[tuple[Line, series.CaseState]])
+def _digests(
+    nights: Mapping[int, Sequence[GroupRow]], accepted: Mapping[Line, float]
+) -> dict[int, str]:
+    """Return the digest of all that decides about each night and those before, by night."""
+    accepted_by_night: dict[int, list[object]] = {}
+    for line, at in sorted(accepted.items()):
+        accepted_by_night.setdefault(night_of(at), []).append((line, at))
+    digest = hashlib.sha256(__version__.encode())
+    found: dict[int, str] = {}
+    for night, rows in nights.items():
+        parts = [(row.group_id, row.line, row.began, row.figure) for row in rows]
+        levels = [accepted_by_night[at] for at in sorted(accepted_by_night) if at <= night]
+        for at in [at for at in accepted_by_night if at <= night]:
+            del accepted_by_night[at]
+        digest.update(msgspec.msgpack.encode((night, parts, levels)))
+        found[night] = digest.hexdigest()[:16]
+    return found
+
+
+def _resume(
+    digests: Mapping[int, str],
+    kept: Iterable[NightState],
+    state_of: Callable[[int], bytes | None],
+) -> tuple[int, State | None]:
+    """Return the newest night from which judging can go on, and the series after it."""
+    known = {night.night: night.digest for night in kept}
+    # A night that was judged and is no more changes the digests of those after it.
+    fitting = [night for night, digest in digests.items() if known.get(night) == digest]
+    for night in reversed(fitting):
+        if (state := state_of(night)) is not None:
+            return night, _STATE.decode(state)
+    return -1, None
+
+
+_STATE = msgspec.msgpack.Decoder(State)
 """Made once: two threads crash msgspec where both resolve a type."""
-
-
-def _decoded(cases: bytes) -> dict[Line, series.CaseState]:
-    return dict(_CASES.decode(cases))
 
 
 def judge(
     rows: Iterable[GroupRow], accepted: Mapping[Line, float] | None = None
 ) -> dict[str, Judged]:
     """Judge all sets of a store; return them by group id."""
-    return play(rows, 0, Snapshot(), accepted).judged
+    return play(rows, accepted).judged

@@ -55,11 +55,9 @@ def _drops(one: CaseHistory) -> Iterator[str]:
     if one.open is None or one.open.kind == "drift":
         return
     yield one.open.since
-    names = [point.group.key.set_name for point in one.points]
-    later = one.points[names.index(one.open.since) + 1 :] if one.open.since in names else ()
-    marks = (point.mark for point in later if point.mark is not None)
-    for mark in marks:
-        if mark.kind != "drift" and one.open.includes(mark, is_later=True):
+    for point in one.points:
+        mark = point.mark
+        if mark is not None and mark.kind != "drift" and one.open.includes(mark, point.at):
             yield mark.since
 
 

@@ -1,240 +1,208 @@
 """The series of a case: its sets over time, and which of them changed.
 
-For each case the logarithms of the sets' medians are played in the order of their nights. A *night*
-is all sets that began on one day (UTC). A set is held against the *level* of its case, the sets
-since the last change:
+Of each case the logarithms of its sets' figures are played in the order of their nights. A *night*
+is all sets of the store that began on one day (UTC). A *level* is the sets of a case since its last
+change, of which the newest :data:`LEVEL` count. An odd set leaves no level. Each night:
 
-1. The spread between sets is that of successive differences within the levels (von Neumann),
-   moderated over the cases of the night (:mod:`~k8sbench.measure.group.t_test`). What is usual
-   among them is that of the newest few where it has grown. A step is no part of it, a drift hardly.
-2. If neighbouring nights are correlated, the spread is wider and a level counts as fewer sets.
-3. A set outside the prediction interval of its level, corrected for the night, is *unconfirmed*.
-4. The next set confirms it, to the same side: a *step*, and both begin a new level. Otherwise the
-   set differed *once*. It is part of no level, and counts in the spread as at most four times it.
-   If the next set is of the level, the case is *back*.
-5. The first level is divided once, backwards: a step among the first sets is found.
-6. A *drift* is the difference of a level's last sets from its first.
+1. **Spread.** The variance of a set is that of successive differences within levels, without
+   tonight's, moderated towards what is usual among the cases and a built-in value
+   (:mod:`.t_test`). A night on which all cases moved is no part of it.
+2. **Correlation** of neighbouring nights, around the lines of the levels of all cases, without the
+   newest three nights: a change that begins must not look like it. Correlated nights make the
+   spread wider and a level less sure.
+3. **One set** is unconfirmed if it is too far from its level for a store with nights as odd as this
+   store's, and odder than nearly all of them. If most cases move together, their median is tested
+   in the same way. If the next set is nearer to the level, the set differed *once*; else one more
+   night decides.
+4. **Two sets or more**: the level is cut at each place. The cut with the least p, divided by its
+   share, is a *change* if chance explains it in few nights. Sets that agree have mild tails.
+5. **Form**: a change is a *step*, or a *drift* where a slope leaves clearly less. It begins with
+   the first changed set of the form. A step begins its level there, a drift with its last sets.
+6. **Drift**: the slope of a level is tested as well, since small steps of each night are none.
+7. **All together**: so is the slope of the median over the cases. Every case that moves the same
+   way is marked.
+8. **Recovery**: a change downwards stays *open* until the level is no lower than before it, or over
+   half has come back and it is not shown to be lower, or a person accepts the level. A change that
+   becomes too small is closed for good. While the level is still lower, small drops add up; the
+   largest one is named.
 
-A change downwards stays *open* until the level is no longer shown to be lower than before it, or
-until the level is accepted. Each set of a level of four or more tests that; before it are the sets
-of the newest level that had four. A change that has become too small to be relevant is closed for
-good. While the level is still lower, further drops are held against the level before the first one.
+A case that flips *alternates*: that is said once, and nothing of it is open.
+:mod:`~k8sbench.measure.group.comparison` is sentence 9.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from k8sbench.measure.group import t_test
+from k8sbench.measure.group import levels, t_test
+from k8sbench.measure.group.case_state import (
+    KEPT,
+    LEVEL,
+    MEMORY,
+    RELEVANT,
+    CaseState,
+    Member,
+    Reference,
+    State,
+    Waiting,
+    squares_of,
+)
+from k8sbench.measure.group.distributions import normal_score, student_p
+from k8sbench.measure.group.levels import Apart, Correlated, Form
 from k8sbench.measure.group.t_test import RESOLUTION, Estimate
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import (
-    Expected,
-    Judged,
-    Kind,
-    Line,
-    Mark,
-    Open,
-)
+from k8sbench.model.series import Alternation, Closed, Expected, Judged, Line, Mark, Open
 
 FEWEST = 4
 """Sets of a first level from which a further set is judged."""
 FEWEST_LATER = 2
 """Sets of a later level from which a further set is judged."""
-NEWEST = 20
-"""Newest sets of a level that count."""
-DIFFERENCES = 10
-"""Newest differences of successive sets that count."""
-NEW_DIFFERENCES = 4
-"""Newest differences of each case that show that the usual spread of several cases has grown."""
-GROWN = 0.2
-"""p of the F test up to which it has."""
+UNSETTLED = 3
+"""Newest nights that say nothing of the correlation."""
+CORRELATION = Correlated(0.2 * 10, 10)
+"""Correlation of nights before it is known, worth ten sets: between independent and 0.5."""
+CORRELATION_OF_DRIFT = Correlated(0.4 * 20, 20)
+"""The same for a drift, which is the stronger claim: worth twenty sets."""
+LIMIT_OF_LEVEL = 2.0
+"""Standard deviations from the median of a level that a set counts at most."""
+LIMIT_OF_CUT = 1.5
+"""The same on both sides of a cut."""
+LIMIT_OF_FEW = 1.0
+"""The same for two or three sets after a cut."""
 MOST_ODD = 16.0
-"""Most that a set that differed once counts in the spread, as a multiple of the variance."""
-CORRELATED = 40
-"""Newest sets of a level that count for the correlation of nights."""
-ALPHA = 0.05
-"""Share of nights in which chance alone may mark a set."""
-CONFIRM = 0.05
-"""p up to which two sets together are a step; divided by the cases of the night."""
-RARE = 0.01
-"""p up to which a first level is divided; divided by the cases of the night."""
-DRIFTED = 0.015
-"""p up to which a level drifts; divided by the cases of the night."""
-NEAR = 0.3
-"""Share of the first distance that the second set of a step exceeds."""
-RELEVANT = 0.005
-"""Smallest change that stays open."""
-FREEDOM = 2 / 3
-"""Degrees of freedom of a successive difference."""
-CERTAIN = 12
-"""Fewest sets that show a correlation of nights."""
-DIVIDED = range(7, 10)
-"""Numbers of sets at which a first level may be divided."""
+"""Most that a difference of a set that differed once counts, in variances of a set."""
+FAR = 3.0
+"""Scores beyond it are tails: chance puts 0.3 % there, t with four degrees of freedom 4 %."""
+FAR_AT_FIRST = 1.6
+"""Scores beyond :data:`FAR` of :data:`MEMORY` before any is known: t with four degrees."""
+TAIL_LEAST, TAIL_MOST = 3.0, 8.0
+"""Degrees of freedom of the tails: of the oddest store (public runs have 2 to 4), of the quietest.
+"""
+TAIL_OF_SEVERAL = 20.0
+"""Degrees of freedom of the tails of two sets or more that agree."""
+ODD = 0.02
+"""Share of nights in which chance may mark single sets, over all cases."""
+CHANGED = 0.01
+"""Share of nights in which chance may mark a change of a case."""
+CHANGED_ALL = 0.02
+"""Share of nights in which chance may mark a change of any case."""
+SHARES = {2: 0.3, 3: 0.5}
+"""Shares of :data:`CHANGED` for a change of the newest two and three sets."""
+SHARE_OF_OTHERS = 0.2
+"""Share for all other places together."""
+FEWEST_TOGETHER = 3
+"""Cases from which a night is tested as a whole."""
+NIGHT = 1 / 3
+"""Variance of a night's median score before it is known: of three independent cases."""
+NIGHT_WEIGHT = 10
+"""Nights that it is worth."""
+NOT_SMALL = 2.5
+"""A t below it has a p above 1 % for any number of degrees of freedom."""
+DRIFT = 30
+"""Newest sets of a level in which a drift is looked for: a month."""
+FEWEST_OF_DRIFT = 7
+"""Fewest of them: five differences after the mean and the line."""
+DRIFTED = 0.01
+"""p of a drift over the cases of a night, and once more for all cases together."""
 DRIFT_TAIL = 3
-"""Last sets of a level that a drift is the difference of."""
-
-
-class _Pending(msgspec.Struct):
-    """A set that differs, before the next one decides."""
-
-    group_id: str
-    set_name: str
-    began: float
-    value: float
-    change: float
-    p: float
-
-    def mark(self, kind: Kind) -> Mark:
-        return Mark(kind, self.change, self.p, self.set_name)
-
-
-class _Reference(NamedTuple):
-    """The level from which a case has fallen and not recovered."""
-
-    level: float
-    weight: float
-    began: float
-    """Begin of the change, Unix seconds."""
-
-
-class CaseState(msgspec.Struct):
-    """The series of a case so far, as much of it as later sets need."""
-
-    sets: int = 0
-    """Number of sets."""
-    differences: list[float] = []
-    """Newest squared differences of successive sets within levels."""
-    level: list[float] = []
-    """Newest sets of the level, oldest first."""
-    count: int = 0
-    """Number of sets of the level."""
-    first: list[float] = []
-    """First sets of the level."""
-    since: str = ""
-    """First set of the level."""
-    is_first: bool = True
-    """True until the first level has been divided or left."""
-    names: list[tuple[str, str, Mark | None]] = []
-    """Group ids, sets and marks of the first level, while it may be divided."""
-    pending: _Pending | None = None
-    runs: list[tuple[int, float | None]] = []
-    """Numbers of runs of the newest sets, and the variance of a run."""
-    correlation: tuple[float, float] = (0.0, 0.0)
-    """Sum over the earlier levels, see :func:`_correlated`."""
-    settled: tuple[float, int] | None = None
-    """Newest level of :data:`FEWEST` sets or more that has ended, and the number of its sets."""
-    reference: _Reference | None = None
-    fallen: Open | None = None
-    """The open change, whether or not it is relevant."""
-
-    def join(self, value: float, row: GroupRow, mark: Mark | None = None) -> None:
-        """Add a set to the level."""
-        if self.level:
-            self.differ((value - self.level[-1]) ** 2)
-        else:
-            self.since = row.set_name
-        self.level = [*self.level[1 - CORRELATED :], value]
-        self.count += 1
-        if len(self.first) < FEWEST:
-            self.first = [*self.first, value]
-        if self.is_first and self.count < DIVIDED.stop:
-            self.names = [*self.names, (row.group_id, row.set_name, mark)]
-
-    def differ(self, square: float) -> None:
-        """Add a squared difference of two sets."""
-        self.differences = [*self.differences[1 - DIFFERENCES :], square]
-
-    def begin(self, values: Sequence[float], since: str, former: Sequence[float]) -> None:
-        """Begin a level with some sets; ``former`` are the sets of the level that ends."""
-        more, sets = _correlated(former)
-        self.correlation = (self.correlation[0] + more, self.correlation[1] + sets)
-        if len(former) >= FEWEST:
-            self.settled = (_mean(former[-NEWEST:]), len(former))
-        self.level = list(values)
-        self.count = len(values)
-        self.first = list(values[:FEWEST])
-        self.since = since
-        self.is_first = False
-        self.names = []
-        self.pending = None
-
-    def known_marks(self) -> dict[str, Mark | None]:
-        """Return the marks of the sets that later ones may mark otherwise, by group id."""
-        known = {group_id: mark for group_id, _, mark in self.names}
-        if self.pending is not None:
-            known[self.pending.group_id] = self.pending.mark("unconfirmed")
-        return known
-
-    def remember(self, row: GroupRow) -> None:
-        """Count a set, and its runs."""
-        self.sets += 1
-        variance = None if row.deviation is None else row.deviation**2
-        self.runs = [*self.runs[1 - NEWEST :], (row.counted, variance)]
-
-    def spread(self, newest: int = DIFFERENCES) -> Estimate | None:
-        """Estimate the variance of a set; None with too few differences."""
-        differences = self.differences[-newest:]
-        count = len(differences)
-        if count < 2:
-            return None
-        variance = math.fsum(differences) / count / 2
-        return Estimate(max(variance, RESOLUTION**2), max(1.0, count * FREEDOM))
-
-    @property
-    def visible(self) -> Open | None:
-        """The open change if it is relevant; else a drop that is not confirmed yet."""
-        if self.fallen is not None and self.fallen.change <= -RELEVANT:
-            return self.fallen
-        if self.pending is not None and self.pending.change <= -RELEVANT:
-            return Open("unconfirmed", self.pending.change, self.pending.set_name)
-        return None
+"""Sets that begin the level after a drift."""
+SETTLED = 4
+"""Sets of a level that closes a drop, or that a case falls from."""
+RECOVERED = 0.05
+"""p above which a level is not shown to be lower."""
+HALF = 0.5
+"""Share of a drop that must have come back."""
+NEWEST = 10
+"""Newest sets that show whether a case alternates."""
+FLIPS = 3
+"""Sets that are far off to one side among them, or steps that undo each other, of such a case."""
+UNDONE = 0.25
+"""Share of a step by which one that undoes it may differ."""
 
 
 class _Night(NamedTuple):
-    """Values that all sets of a night share."""
+    """Values that the sets of a round share."""
 
+    number: int
+    """Number of the round."""
+    tests: int
+    """Number of sets of the night that are tested, at least 1."""
     cases: int
-    """Number of cases, for corrections."""
-    correlation: float
+    """Number of cases of the night."""
     usual: Estimate | None
-    """Usual spread between sets."""
+    """Usual spread between sets; None for few cases."""
+    correlation: float
+    apart: Apart
+    tail: float
+    """Degrees of freedom of the tails of this store's nights."""
+    least_p: float
+    """p by these tails up to which a score is odder than nearly all on record."""
+    medians: Sequence[float]
+    """Median scores of the nights on record with enough cases."""
 
-    def weight(self, sets: int) -> float:
-        """Return the number of independent sets that some neighbouring ones count as."""
-        return max(1.0, min(sets, NEWEST) * (1 - self.correlation) / (1 + self.correlation))
+    def moderated(self, spread: Estimate) -> Estimate:
+        """Return the variance of a set of a case; nights are correlated."""
+        return t_test.with_usual(spread, self.usual).times(1 / (1 - self.correlation))
 
 
-class _Set(NamedTuple):
-    """A set that is added to its case, and what was expected of it."""
+class _Joint(NamedTuple):
+    """The median score of all cases of a night."""
+
+    median: float
+    p: float
+    is_odd: bool
+
+    def shares(self, score: float) -> bool:
+        """True if a case moved with the others, at least half as far."""
+        return score * math.copysign(1.0, self.median) >= abs(self.median) / 2
+
+
+class _Set(msgspec.Struct):
+    """A set that is added to its case."""
 
     row: GroupRow
     state: CaseState
     value: float
-    """Logarithm of the median."""
-    expected: Expected
+    """Logarithm of its figure."""
+    spread: Estimate | None
+    """Spread of the case without this set; None with too few differences."""
+    expected: Expected | None = None
+    """Its level and spread before it; None with too few sets."""
+    t: float = 0.0
+    """Distance from its level, in standard deviations."""
+    score: float = 0.0
+    closed: Closed | None = None
+    """The change that was closed with it."""
 
 
 class Judge:
     """Judges nights, one after the other."""
 
     def __init__(
-        self,
-        cases: dict[Line, CaseState] | None = None,
-        accepted: Mapping[Line, float] | None = None,
+        self, state: State | None = None, accepted: Mapping[Line, float] | None = None
     ) -> None:
-        self.cases = {} if cases is None else cases
+        state = state or State()
+        self._round_number = state.round
+        self.cases: dict[Line, CaseState] = dict(state.cases)
         self._accepted = accepted or {}
         """Begin of the newest set whose level is accepted, by case, Unix seconds."""
         self.judged: dict[str, Judged] = {}
         """The judged sets, by group id."""
-        self.revised: dict[str, Mark | None] = {}
-        """Marks of sets that are not among those, and have changed, by group id."""
+        self.revised: dict[str, Mark | None] = {
+            member.group_id: member.mark for case in self.cases.values() for member in case.members
+        }
+        """Marks of sets that are not among those, and may have changed, by group id."""
+
+    def state(self) -> State:
+        """Return the series as later nights need them."""
+        return State(self._round_number, list(self.cases.items()))
 
     def night(self, rows: Sequence[GroupRow]) -> None:
         """Judge the sets of a night, which have a figure, in the order of their begin."""
@@ -247,267 +215,636 @@ class Judge:
                 rounds.append([])
             rounds[at].append(row)
         for some in rounds:
-            self._round(some, tests=len(rows), cases=len(seen))
+            self._judge_round(some, others=len(rows) - len(some), cases=len(seen))
 
-    def _round(self, rows: Sequence[GroupRow], *, tests: int, cases: int) -> None:
-        """Judge one set of each case; ``tests`` is the number of sets of the night."""
-        states = [self.cases.setdefault(row.line, CaseState()) for row in rows]
-        night = _Night(cases, _correlation(states), _usual(states))
-        every = [_expected(state, night) for state in states]
-        values = [math.log(row.median or math.nan) for row in rows]
-        ps = [
-            _p(expected, row.counted, value)
-            for expected, row, value in zip(every, rows, values, strict=True)
-            if expected is not None
-        ]
-        # Cases with too few sets are not tested.
-        corrected = iter(t_test.holm(ps, ALPHA, tests - len(rows) + len(ps)))
-        for row, state, value, expected in zip(rows, states, values, every, strict=True):
-            self._accept(state, row)
-            self.judged[row.group_id] = Judged(None, None, expected)
-            if expected is None:
-                state.join(value, row)
+    def _judge_round(self, rows: Sequence[GroupRow], *, others: int, cases: int) -> None:
+        """Judge one set of each case; ``others`` is the number of the night's other sets."""
+        self._round_number += 1
+        sets = [self._set_of(row) for row in rows]
+        night = self._night_of(sets, others, cases)
+        for each in sets:
+            self._accept(each)
+            _expect(each, night)
+        joint = _joint([each for each in sets if each.expected is not None], night)
+        for each in sets:
+            _join(each, night, counts=joint is None or not joint.is_odd)
+        changed = {id(each) for each in sets if self._cut(each, night)}
+        others_of_night = [each for each in sets if id(each) not in changed]
+        for each in others_of_night:
+            self._judge_one(each, night, joint)
+        for each in others_of_night:
+            if self._find_drift(each, night):
+                changed.add(id(each))
+        self._find_shared_drift([each for each in sets if id(each) not in changed], night)
+        for each in sets:
+            self._alternate(each)
+            self._recover(each, night)
+            _remember_correlation(each.state, each.expected)
+            self.judged[each.row.group_id] = Judged(
+                mark=each.state.members[-1].mark,
+                open=each.state.visible,
+                expected=None if each.expected is None else _with_joint(each, joint),
+                closed=each.closed,
+                alternating=each.state.alternation,
+            )
+
+    def _set_of(self, row: GroupRow) -> _Set:
+        state = self.cases.setdefault(row.line, CaseState())
+        return _Set(row, state, math.log(row.figure or math.nan), state.spread())
+
+    # -- 1 to 3: what is expected of a night, and one set ----------------------------------------
+
+    def _night_of(self, sets: Sequence[_Set], others: int, cases: int) -> _Night:
+        """Return what the earlier nights tell of this one."""
+        by_round = self._record()
+        scores = [score for some in by_round.values() for score in some]
+        far = sum(abs(score) > FAR for score in scores)
+        tail = _tail_of((FAR_AT_FIRST + far) / (MEMORY + len(scores)))
+        oddest = max(map(abs, scores), default=0.0)
+        correlation = functools.reduce(
+            Correlated.plus,
+            (part for state in self.cases.values() for part in (state.earlier, state.present)),
+            CORRELATION,
+        ).value()
+        judged = sum(_can_be_judged(each) for each in sets)
+        return _Night(
+            number=self._round_number,
+            tests=max(judged + others, 1),
+            cases=cases,
+            usual=t_test.usual([each.spread for each in sets if each.spread is not None]),
+            correlation=correlation,
+            apart=Apart(correlation),
+            tail=tail,
+            least_p=student_p(oddest, tail) * _share_of_memory(len(by_round)),
+            medians=[
+                levels.median(some) for some in by_round.values() if len(some) >= FEWEST_TOGETHER
+            ],
+        )
+
+    def _record(self) -> dict[int, list[float]]:
+        """Return the scores of the newest nights, all cases, by round."""
+        oldest = self._round_number - MEMORY + 1
+        by_round: defaultdict[int, list[float]] = defaultdict(list)
+        for state in self.cases.values():
+            for member in reversed(state.members):
+                if member.round < oldest:
+                    break
+                if member.score is not None:
+                    by_round[member.round].append(member.score)
+        return by_round
+
+    def _judge_one(self, each: _Set, night: _Night, joint: _Joint | None) -> None:
+        """Decide about the unconfirmed sets of a case, and mark this one if it is odd."""
+        self._decide(each)
+        expected = each.expected
+        if expected is None:
+            return
+        newest = each.state.members[-1]
+        shares = joint is not None and joint.is_odd and joint.shares(each.score)
+        p = p_of_set(expected, each.value)
+        tests = night.tests + (joint is not None)
+        is_odd = p * tests <= ODD and student_p(each.score, night.tail) <= night.least_p
+        if not is_odd and not shares:
+            return
+        p_of_night = joint.p if shares and joint is not None else 1.0
+        newest.mark = Mark(
+            "unconfirmed",
+            math.expm1(each.value - expected.level),
+            min(1.0, min(p, p_of_night) * tests),
+            newest.set_name,
+        )
+        each.state.waiting.append(Waiting(each.state.sets - 1, expected.level, expected.variance))
+
+    def _decide(self, each: _Set) -> None:
+        """End the wait of unconfirmed sets: the next set is nearer to the level, or two passed."""
+        state = each.state
+        left: list[Waiting] = []
+        for waiting in state.waiting:
+            odd = state.member(waiting.place)
+            if odd is None:
+                continue
+            waiting.nights += 1
+            is_back = abs(each.value - waiting.level) < abs(each.value - odd.value)
+            if not is_back and waiting.nights < 2:
+                left.append(waiting)
+                continue
+            self._end_as_once(odd)
+            newest = state.members[-1]
+            odd.most = newest.most = MOST_ODD * waiting.variance
+            if is_back and odd.mark is not None:
+                state.members[-1].mark = odd.mark._replace(kind="back")
+        state.waiting = left
+
+    def _end_as_once(self, odd: Member | None) -> None:
+        """Note that an unconfirmed set differed once; one that began a change has another mark."""
+        if odd is not None and odd.mark is not None and odd.mark.kind == "unconfirmed":
+            odd.mark = odd.mark._replace(kind="once")
+            self._revise(odd)
+
+    # -- 4 and 5: a level that is cut -------------------------------------------------------------
+
+    def _cut(self, each: _Set, night: _Night) -> bool:
+        """Begin a level where the present one is most unlike, if chance does not explain it."""
+        if each.expected is None:
+            return False
+        state = each.state
+        level = state.level(LEVEL + 1)
+        cut = _most_unlike(each, level, night)
+        if cut is None or cut.p > CHANGED:
+            return False
+        p = cut.p * night.tests
+        if p > CHANGED_ALL:
+            return False
+        change = cut.after - cut.before
+        newest = len(level) - cut.place
+        form = Form("step", cut.place, change, cut.before, night.apart.independent(cut.place))
+        view = state.level(DRIFT)
+        if len(view) >= SETTLED + 2:
+            best = levels.form_of(view, each.expected.variance)
+            place_of_cut = len(view) - newest
+            if best.change * change > 0 and (best.kind == "drift" or best.place != place_of_cut):
+                form = best._replace(weight=_independent(best.weight, night))
             else:
-                self._add(_Set(row, state, value, expected), next(corrected)[0], night)
-            state.remember(row)
-            judged = self.judged[row.group_id]
-            self.judged[row.group_id] = judged._replace(open=state.visible)
-
-    def _add(self, one: _Set, p: float, night: _Night) -> None:
-        """Add a set to its case: to the level, as a set that differs, or as part of a step."""
-        if self._confirms(one, night):
-            return
-        ended = self._end_pending(one)
-        if p <= ALPHA:
-            change = math.expm1(one.value - one.expected.level)
-            row = one.row
-            pending = _Pending(row.group_id, row.set_name, row.began, one.value, change, p)
-            one.state.pending = pending
-            self._mark(row.group_id, pending.mark("unconfirmed"))
-            return
-        mark = None if ended is None else ended.mark("back")
-        if mark is not None:
-            self._mark(one.row.group_id, mark)
-        one.state.join(one.value, one.row, mark)
-        if not self._divide(one, night):
-            self._drift(one, night)
-        _recover(one, night)
-
-    def _confirms(self, one: _Set, night: _Night) -> bool:
-        """Begin a level if a set differs as the one before it."""
-        pending = one.state.pending
-        if pending is None:
-            return False
-        level = one.expected.level
-        before = pending.value - level
-        now = one.value - level
-        if now * before <= 0 or abs(now) <= NEAR * abs(before):
-            return False
-        apart = (now + before) / 2
-        p = _estimate(one.expected, night.weight(2), one.expected.weight).p_if_small(apart)
-        if p > CONFIRM / night.cases:
-            return False
-        former = one.state.level
-        one.state.begin([pending.value, one.value], pending.set_name, former)
-        one.state.differ((one.value - pending.value) ** 2)
-        mark = Mark("step", math.expm1(apart), min(1.0, p * night.cases), pending.set_name)
-        self._mark(pending.group_id, mark)
-        # A level of fewer sets is none to fall from.
-        before, sets = one.state.settled or (level, len(former))
-        _follow(one, mark, _Reference(before, night.weight(sets), pending.began), night)
+                form = form._replace(place=place_of_cut)
+        self._change(each, form, len(view), p, night)
+        # Against the level before: what the change adds to the spread is no part of it.
+        each.expected = each.expected._replace(
+            level=cut.before,
+            level_sets=cut.place,
+            variance=cut.estimate.variance,
+            freedom=cut.estimate.freedom,
+            apart=night.apart(1, cut.place),
+        )
         return True
 
-    def _end_pending(self, one: _Set) -> _Pending | None:
-        """Say of a set that was not confirmed that it differed once; return it."""
-        pending = one.state.pending
-        if pending is None:
-            return None
-        # A case that has become noisier is found out by its odd sets.
-        most = MOST_ODD * one.expected.variance
-        one.state.differ(2 * min((pending.value - one.expected.level) ** 2, most))
-        self._mark(pending.group_id, pending.mark("once"))
-        one.state.pending = None
-        return pending
+    def _change(
+        self, each: _Set, form: Form, view: int, p: float, night: _Night, together: int = 0
+    ) -> None:
+        """Mark a change, and begin its level; ``view`` is the number of sets of the form."""
+        state = each.state
+        members = state.members[-view:]
+        since = members[form.place]
+        mark = Mark(form.kind, math.expm1(form.change), min(1.0, p), since.set_name, together)
+        is_step = form.kind == "step"
+        count = view - form.place if is_step else min(DRIFT_TAIL, view - 1)
+        begun = state.members[-count:]
+        for member in members[form.place :]:
+            if member.mark is not None and member.mark.kind in ("unconfirmed", "once", "back"):
+                member.mark = None
+                self._revise(member)
+        marked = since if is_step else members[-1]
+        marked.mark = mark
+        self._revise(marked)
+        # The set before, too: it may have begun the change.
+        for member in state.members[-count - 1 :]:
+            member.score = None
+        begun[0].counts = False
+        former = state.level(KEPT)[:-count]
+        state.earlier = state.earlier.plus(levels.correlated(former[-MEMORY:], _deviation(each)))
+        ended = len(former)
+        if ended >= SETTLED:
+            state.settled = levels.mean(former[-LEVEL:]), min(ended, LEVEL)
+        state.in_level = count
+        for waiting in state.waiting:
+            self._end_as_once(state.member(waiting.place))
+        state.waiting = []
+        if is_step:
+            state.steps = [*state.steps[1 - FLIPS :], (state.sets - count, form.change)]
+        reference = Reference(form.base, form.weight, since.began)
+        _follow(each, mark, reference, ended, night)
 
-    def _divide(self, one: _Set, night: _Night) -> bool:
-        """Divide a first level at its most unlike place, if chance does not explain it."""
-        state = one.state
-        if not state.is_first or state.count not in DIVIDED:
-            return False
-        places = range(1, state.count - 2)
-        p, place = min((_p_of_division(state.level, place, night), place) for place in places)
-        p *= state.count * night.cases
-        if p > RARE:
-            return False
-        before = state.level[:place]
-        after = state.level[place:]
-        group_id, since, _ = state.names[place]
-        state.begin(after, since, before)
-        state.differences = [*_squares(before), *_squares(after)]
-        mark = Mark("step", math.expm1(_mean(after) - _mean(before)), p, since)
-        self._mark(group_id, mark)
-        former = _Reference(_mean(before), night.weight(len(before)), one.row.began)
-        _follow(one, mark, former, night)
-        return True
+    # -- 6 and 7: drifts --------------------------------------------------------------------------
 
-    def _drift(self, one: _Set, night: _Night) -> None:
-        """Begin a level with a level's last sets if they differ from its first ones."""
-        state = one.state
-        if state.count < FEWEST + DRIFT_TAIL:
-            return
-        last = state.level[-DRIFT_TAIL:]
-        first = _mean(state.first)
-        apart = _mean(last) - first
-        # Neighbouring sets of a level count as fewer.
-        few = (1 - night.correlation) / (1 + night.correlation)
-        estimate = _estimate(one.expected, few * DRIFT_TAIL, few * FEWEST)
-        p = estimate.p_if_small(apart) * night.cases
+    def _find_drift(self, each: _Set, night: _Night) -> bool:
+        """Mark a drift of a level."""
+        state = each.state
+        level = state.level(DRIFT)
+        newest = state.members[-1].mark
+        is_odd = newest is not None and newest.kind == "unconfirmed"
+        if len(level) < FEWEST_OF_DRIFT or is_odd or state.alternation or each.expected is None:
+            return False
+        correlation = self._correlation_of_drift()
+        spread = t_test.with_usual(levels.spread_around_slope(level), night.usual)
+        p = _p_of_slope(level, spread, correlation) * night.cases
         if p > DRIFTED:
+            return False
+        form = levels.form_of(level, each.expected.variance)
+        if abs(form.change) < RELEVANT:
+            return False
+        form = form._replace(weight=_independent(form.weight, night))
+        self._change(each, form, len(level), p, night)
+        return True
+
+    def _correlation_of_drift(self) -> float:
+        parts = (part for state in self.cases.values() for part in (state.earlier, state.present))
+        return functools.reduce(Correlated.plus, parts, CORRELATION_OF_DRIFT).value()
+
+    def _find_shared_drift(self, sets: Sequence[_Set], night: _Night) -> None:
+        """Mark the drift that all cases share."""
+        drifting = [each for each in sets if not each.state.waiting and not each.state.alternation]
+        if len(drifting) < FEWEST_TOGETHER:
             return
-        mark = Mark("drift", math.expm1(apart), p, state.since)
-        self._mark(one.row.group_id, mark)
-        state.begin(last, one.row.set_name, state.level[:-DRIFT_TAIL])
-        _follow(one, mark, _Reference(first, night.weight(FEWEST), one.row.began), night)
+        begins = [each.state.members[-min(each.state.in_level, KEPT)].round for each in drifting]
+        middle = sorted(begins)[len(begins) // 2]
+        begin = max(middle, night.number - DRIFT + 1)
+        drifting = [each for each, at in zip(drifting, begins, strict=True) if at <= begin]
+        if len(drifting) < FEWEST_TOGETHER:
+            return
+        by_round: defaultdict[int, list[float]] = defaultdict(list)
+        for each in drifting:
+            members = _since(each.state, begin)
+            own_mean = levels.mean([member.value for member in members])
+            for member in members:
+                by_round[member.round].append(member.value - own_mean)
+        rounds = sorted(by_round)
+        common = [levels.median(by_round[at]) for at in rounds]
+        if len(common) < FEWEST_OF_DRIFT:
+            return
+        spread = levels.spread_around_slope(common)
+        correlation = levels.correlated(common).plus(CORRELATION_OF_DRIFT).value()
+        p = _p_of_slope(common, spread, correlation)
+        shared = levels.form_of(common, spread.variance / (1 - correlation))
+        if p > DRIFTED or abs(shared.change) < RELEVANT:
+            return
+        self._mark_shared(drifting, begin, rounds[shared.place], shared, p, night)
 
-    def _mark(self, group_id: str, mark: Mark) -> None:
-        if group_id in self.judged:
-            self.judged[group_id] = self.judged[group_id]._replace(mark=mark)
-        else:
-            self.revised[group_id] = mark
+    def _mark_shared(
+        self,
+        drifting: Sequence[_Set],
+        begin: int,
+        first: int,
+        shared: Form,
+        p: float,
+        night: _Night,
+    ) -> None:
+        """Mark each case that moves as all do; ``first`` is the round of the first changed sets."""
+        forms: list[tuple[_Set, Form, int]] = []
+        for each in drifting:
+            members = _since(each.state, begin)
+            count = len(members)
+            place = sum(member.round < first for member in members)
+            if each.expected is None or count < FEWEST_OF_DRIFT or not 1 <= place <= count - 2:
+                continue
+            form = levels.form_at(shared.kind, [member.value for member in members], place)
+            if form.change * shared.change > 0:
+                weight = _independent(form.weight, night)
+                forms.append((each, form._replace(weight=weight), count))
+        for each, form, count in forms:
+            self._change(each, form, count, p, night, together=len(forms))
 
-    def _accept(self, state: CaseState, row: GroupRow) -> None:
+    # -- 8: what is open --------------------------------------------------------------------------
+
+    def _recover(self, each: _Set, night: _Night) -> None:
+        """Close what is open if the case has recovered, or has come so near that it is none."""
+        state = each.state
+        newest = state.members[-1].mark
+        is_odd = newest is not None and newest.kind == "unconfirmed"
+        if state.reference is None or is_odd or each.expected is None:
+            return
+        if state.in_level < SETTLED:
+            return
+        apart, is_lower = _lower(each, state.reference, night)
+        if _is_back(state, apart, is_lower=is_lower):
+            _close(each)
+        elif state.fallen is not None:
+            state.fallen = state.fallen._replace(change=math.expm1(apart))
+            if state.fallen.change > -RELEVANT:
+                each.closed = Closed(state.fallen.since, "recovery", each.row.began)
+                state.fallen = None
+
+    def _accept(self, each: _Set) -> None:
         """Close the change of a case whose level was accepted before a set."""
-        at = self._accepted.get(row.line, -math.inf)
-        if state.reference is not None and state.reference.began <= at < row.began:
-            state.reference = None
-            state.fallen = None
+        state = each.state
+        at = self._accepted.get(each.row.line, -math.inf)
+        if state.reference is not None and state.reference.began <= at < each.row.began:
+            _close(each, by_person_at=at)
 
+    # -- a case that alternates -------------------------------------------------------------------
 
-def _follow(one: _Set, mark: Mark, former: _Reference, night: _Night) -> None:
-    """Open a drop, continue it, or close it; ``former`` is the level before the mark."""
-    state = one.state
-    if mark.change < 0:
-        state.reference = state.reference or former
-        state.fallen = state.fallen or Open(mark.kind, mark.change, mark.since)
-    _recover(one, night)
-
-
-def _recover(one: _Set, night: _Night) -> None:
-    """Close what is open if the case has recovered, or has come so near that it is not relevant.
-
-    In the second case it may still be below its reference.
-    """
-    state = one.state
-    reference = state.reference
-    if reference is None:
-        return
-    apart = _mean(state.level[-NEWEST:]) - reference.level
-    change = math.expm1(apart)
-    estimate = _estimate(one.expected, night.weight(state.count), reference.weight)
-    # Fewer sets may be above their level by chance.
-    is_settled = state.count >= FEWEST
-    if apart >= 0 or (is_settled and estimate.p_if_small(apart) > CONFIRM):
+    def _alternate(self, each: _Set) -> None:
+        """Begin or end the alternation of a case between two levels."""
+        state = each.state
+        newest = state.members[-NEWEST:]
+        if len(newest) < NEWEST:
+            return
+        values = [member.value for member in newest]
+        if state.alternation is not None:
+            middle = levels.median(values)
+            half = (state.alternation.high - state.alternation.low) / 2
+            if all(abs(value - middle) < half for value in values):
+                state.alternation = None
+            return
+        scores = [member.score for member in newest if member.score is not None]
+        far = max(sum(score < -FAR for score in scores), sum(score > FAR for score in scores))
+        low, high = _two_levels(values)
+        if not _undo_each_other(state) and (far < FLIPS or low == high):
+            return
+        state.alternation = Alternation(low, high)
+        state.in_level = NEWEST
+        state.waiting = []
         state.reference = None
         state.fallen = None
-    elif is_settled and change > -RELEVANT:
-        state.fallen = None
-    elif state.fallen is not None:
-        state.fallen = state.fallen._replace(change=change)
+
+    def _revise(self, member: Member) -> None:
+        """Give a set another mark than it had."""
+        judged = self.judged.get(member.group_id)
+        if judged is None:
+            self.revised[member.group_id] = member.mark
+        else:
+            self.judged[member.group_id] = judged._replace(mark=member.mark)
 
 
-def _p_of_division(level: Sequence[float], place: int, night: _Night) -> float:
-    """Return the p of the difference between the sets before a place and those from it on."""
-    before = level[:place]
-    after = level[place:]
-    within = [*_squares(before), *_squares(after)]
-    variance = max(math.fsum(within) / len(within) / 2, RESOLUTION**2)
-    own = Estimate(variance, max(1.0, len(within) * FREEDOM))
-    factor = (1 / len(before) + 1 / len(after)) / (1 - night.correlation)
-    estimate = t_test.with_usual(own, night.usual).times(factor)
-    return estimate.p_if_small(_mean(after) - _mean(before))
+# -- sentences 1 to 3 -----------------------------------------------------------------------------
 
 
-def _usual(states: Sequence[CaseState]) -> Estimate | None:
-    """Return what is usual among the cases: by their newest differences where it has grown."""
-    usual, new = (_usual_of(states, number) for number in (DIFFERENCES, NEW_DIFFERENCES))
-    if usual is None or new is None:
-        return usual
-    return new if new.is_above(usual, GROWN) else usual
+def _share_of_memory(nights: int) -> float:
+    """Return the share of the oddest p that a new set must not exceed: few nights say little."""
+    return min(0.5, (nights + 1) / MEMORY)
 
 
-def _usual_of(states: Iterable[CaseState], differences: int) -> Estimate | None:
-    spreads = [state.spread(differences) for state in states]
-    known = [one for one in spreads if one is not None]
-    usual = t_test.usual(known)
-    if usual is None:
-        return None
-    # It is known no better than by all their differences.
-    return usual._replace(freedom=min(usual.freedom, math.fsum(one.freedom for one in known)))
+@functools.cache
+def _tails() -> list[tuple[float, float]]:
+    """Return the shares that t puts beyond :data:`FAR`, with their degrees of freedom."""
+    steps = 200
+    inverse = [
+        1 / TAIL_LEAST + (1 / TAIL_MOST - 1 / TAIL_LEAST) * step / (steps - 1)
+        for step in range(steps)
+    ]
+    return [(student_p(FAR, 1 / value), 1 / value) for value in inverse]
 
 
-def _expected(state: CaseState, night: _Night) -> Expected | None:
-    """Return what the next set of a case is expected to be; None with too few sets."""
-    spread = state.spread()
-    if spread is None or state.count < (FEWEST if state.is_first else FEWEST_LATER):
-        return None
-    estimate = t_test.with_usual(spread, night.usual).times(1 / (1 - night.correlation))
-    within = [(count - 1, variance) for count, variance in state.runs if variance is not None]
-    free = sum(count for count, _ in within)
-    return Expected(
-        level=_mean(state.level[-NEWEST:]),
-        weight=night.weight(state.count),
+def _tail_of(share: float) -> float:
+    """Return the degrees of freedom whose t puts a share beyond :data:`FAR`."""
+    return min(_tails(), key=lambda tail: abs(tail[0] - share))[1]
+
+
+def _can_be_judged(each: _Set) -> bool:
+    fewest = FEWEST if each.state.is_first else FEWEST_LATER
+    return each.spread is not None and each.state.in_level >= fewest
+
+
+def _expect(each: _Set, night: _Night) -> None:
+    """Add what is expected of a set, and how far it is from that."""
+    if each.spread is None or not _can_be_judged(each):
+        return
+    state = each.state
+    estimate = night.moderated(each.spread)
+    if state.alternation is not None:
+        estimate = _spread_of_both([member.value for member in state.members[-NEWEST:]])
+    level = state.level(LEVEL)
+    deviation = math.sqrt(estimate.variance)
+    middle = levels.limited_mean(level, levels.median(level), LIMIT_OF_LEVEL * deviation)
+    each.expected = Expected(
+        level=middle,
+        level_sets=len(level),
+        level_began=state.members[-min(state.in_level, KEPT)].began,
         variance=estimate.variance,
         freedom=estimate.freedom,
+        apart=night.apart(1, len(level)),
+        tail=night.tail,
         sets=state.sets,
-        run_variance=math.fsum(count * one for count, one in within) / free if free else 0.0,
-        run_share=math.fsum(1 / count for count, _ in state.runs) / len(state.runs),
+    )
+    each.t = (each.value - middle) / (deviation * math.sqrt(each.expected.apart))
+    each.score = normal_score(each.t, estimate.freedom)
+
+
+def p_of_set(expected: Expected, value: float) -> float:
+    """Return the p of a set's distance from its level, or 1 where it is above 5 % anyway."""
+    t = (value - expected.level) / math.sqrt(expected.variance * expected.apart)
+    if abs(t) < t_test.SMALL:
+        return 1.0
+    return student_p(t, both(expected.freedom, expected.tail))
+
+
+def _joint(sets: Sequence[_Set], night: _Night) -> _Joint | None:
+    """Test the median score of all cases of a night; None for few cases."""
+    if len(sets) < FEWEST_TOGETHER:
+        return None
+    median = levels.median([each.score for each in sets])
+    nights = len(night.medians)
+    squares = math.fsum(value**2 for value in night.medians)
+    deviation = math.sqrt((NIGHT_WEIGHT * NIGHT + squares) / (NIGHT_WEIGHT + nights))
+    freedom = float(NIGHT_WEIGHT + nights)
+    p = student_p(median / deviation, freedom)
+    oddest = max(map(abs, night.medians), default=0.0)
+    least_p = student_p(oddest / deviation, freedom) * _share_of_memory(nights)
+    return _Joint(median, p, p * (night.tests + 1) <= ODD and p <= least_p)
+
+
+def _with_joint(each: _Set, joint: _Joint | None) -> Expected | None:
+    """Add the p of the night as a whole to what was expected of a case that moved with it."""
+    if each.expected is None or joint is None:
+        return each.expected
+    p = joint.p if joint.shares(each.score) else None
+    return each.expected._replace(p_of_night=p)
+
+
+def _join(each: _Set, night: _Night, *, counts: bool) -> None:
+    """Add a set to its case."""
+    state = each.state
+    row = each.row
+    member = Member(
+        group_id=row.group_id,
+        set_name=row.set_name,
+        began=row.began,
+        round=night.number,
+        value=each.value,
+        counts=counts and bool(state.members),
+        score=None if each.expected is None else each.score,
+    )
+    state.members = [*state.members[1 - KEPT :], member]
+    state.sets += 1
+    state.in_level += 1
+
+
+def _deviation(each: _Set) -> float:
+    return math.inf if each.expected is None else math.sqrt(each.expected.variance)
+
+
+def _remember_correlation(state: CaseState, expected: Expected | None) -> None:
+    """Keep what the level tells of the correlation, without the newest nights."""
+    count = min(state.in_level, MEMORY + UNSETTLED)
+    values = [member.value for member in state.members[-count:]][:-UNSETTLED]
+    deviation = math.inf if expected is None else math.sqrt(expected.variance)
+    state.present = levels.correlated(values, deviation)
+
+
+# -- sentence 4 -----------------------------------------------------------------------------------
+
+
+class _Cut(NamedTuple):
+    """The most unlike place of a level."""
+
+    p: float
+    """p of the difference, divided by the share of the place."""
+    place: int
+    """Number of sets before it."""
+    before: float
+    after: float
+    estimate: Estimate
+    """Variance of a set."""
+
+
+def _most_unlike(each: _Set, level: Sequence[float], night: _Night) -> _Cut | None:
+    """Return the cut with the least p; None where chance explains each."""
+    state = each.state
+    is_whole = len(level) == state.in_level
+    fewest = FEWEST if state.is_first or not is_whole else FEWEST_LATER
+    members = state.members[-MEMORY:]
+    squares, count = squares_of(members)
+    # Tonight's difference counts, also if all cases moved.
+    if not members[-1].counts and len(members) > 1:
+        squares += (members[-1].value - members[-2].value) ** 2
+        count += 1
+    best: _Cut | None = None
+    for newest in range(2, len(level) - fewest + 1):
+        place = len(level) - newest
+        is_counted = newest < len(members) and members[-newest].counts
+        square = min((level[place] - level[place - 1]) ** 2, members[-newest].most)
+        square = square if is_counted else 0.0
+        estimate = night.moderated(levels.spread(squares - square, count - is_counted))
+        if state.alternation is not None:
+            estimate = _spread_of_both(level[-NEWEST:])
+        cut = _cut_at(level, place, estimate, night)
+        if cut is not None and (best is None or cut.p < best.p):
+            best = cut
+    return best
+
+
+def _cut_at(level: Sequence[float], place: int, estimate: Estimate, night: _Night) -> _Cut | None:
+    """Return the p of a cut; None where it is above :data:`CHANGED`."""
+    former, later = level[:place], sorted(level[place:])
+    newest = len(later)
+    deviation = math.sqrt(estimate.variance)
+    middle = levels.median(former)
+    before = levels.limited_mean(former, middle, LIMIT_OF_CUT * deviation)
+    centre = min(later[newest // 2], later[(newest - 1) // 2], key=lambda at: abs(at - middle))
+    limit = LIMIT_OF_FEW if newest < 4 else LIMIT_OF_CUT
+    after = levels.limited_mean(later, centre, limit * deviation)
+    t = (after - before) / (deviation * math.sqrt(night.apart(newest, place)))
+    if abs(t) < NOT_SMALL:
+        return None
+    p = student_p(t, both(estimate.freedom, TAIL_OF_SEVERAL))
+    share = SHARES.get(newest, SHARE_OF_OTHERS / max(1, len(level) - 5))
+    return _Cut(p / share, place, before, after, estimate)
+
+
+def both(freedom: float, tail: float) -> float:
+    """Return the degrees of freedom of a t whose spread is estimated and whose tails are heavy."""
+    return 1 / (1 / freedom + 1 / tail)
+
+
+# -- sentences 6 to 8 -----------------------------------------------------------------------------
+
+
+def _p_of_slope(level: Sequence[float], spread: Estimate, correlation: float) -> float:
+    """Return the p of the slope of a level."""
+    count = len(level)
+    wider = (1 + correlation) / (1 - correlation) ** 2
+    estimate = spread.times(wider * 12 / (count**3 - count))
+    return estimate.p_if_small(levels.fit(level, range(count)).slope)
+
+
+def _since(state: CaseState, begin: int) -> list[Member]:
+    """Return the sets of a level since a round."""
+    members = state.members[-min(state.in_level, KEPT) :]
+    return [member for member in members if member.round >= begin]
+
+
+def _independent(weight: float, night: _Night) -> float:
+    few = (1 - night.correlation) / (1 + night.correlation)
+    return max(1.0, weight * few)
+
+
+def _lower(each: _Set, reference: Reference, night: _Night) -> tuple[float, bool]:
+    """Return the level less its reference, and whether it is shown to be lower."""
+    state = each.state
+    assert each.expected is not None
+    level = state.level(LEVEL)
+    deviation = math.sqrt(each.expected.variance)
+    present = levels.limited_mean(level, levels.median(level), LIMIT_OF_LEVEL * deviation)
+    apart = present - reference.level
+    weight = night.apart.independent(len(level))
+    estimate = Estimate(each.expected.variance, each.expected.freedom)
+    p = estimate.times(1 / weight + 1 / reference.weight).p_if_small(apart)
+    return apart, apart < 0 and p <= RECOVERED
+
+
+def _is_back(state: CaseState, apart: float, *, is_lower: bool) -> bool:
+    """True if a drop is over."""
+    has_come_back = apart > HALF * state.opened
+    return apart >= 0 or (state.in_level >= SETTLED and has_come_back and not is_lower)
+
+
+def _follow(each: _Set, mark: Mark, reference: Reference, ended: int, night: _Night) -> None:
+    """Open a drop, continue it, or close it; ``ended`` is the number of sets before the change."""
+    state = each.state
+    if state.reference is None:
+        if mark.change >= 0:
+            return
+        change = math.log1p(mark.change)
+        if ended < SETTLED and state.settled is not None:
+            # Few sets are no level to fall from.
+            level, sets = state.settled
+            reference = Reference(level, night.apart.independent(sets), reference.began)
+            change, is_lower = _lower(each, reference, night)
+            if not is_lower:
+                return
+        state.reference = reference
+        state.fallen = Open(mark.kind, math.expm1(change), mark.since, reference.began)
+        state.opened = change
+        return
+    apart, is_lower = _lower(each, state.reference, night)
+    is_over = apart >= 0 or (mark.change > 0 and _is_back(state, apart, is_lower=is_lower))
+    if is_over:
+        _close(each)
+    elif mark.change < 0 and (state.fallen is None or mark.change < state.fallen.change):
+        began = state.reference.began
+        state.fallen = Open(mark.kind, math.expm1(apart), mark.since, began)
+        state.opened = apart
+    elif state.fallen is not None:
+        state.fallen = state.fallen._replace(change=math.expm1(apart))
+
+
+def _close(each: _Set, by_person_at: float | None = None) -> None:
+    """Close what is open, and note by whom."""
+    state = each.state
+    if state.fallen is not None:
+        by_person = by_person_at is not None
+        at = each.row.began if by_person_at is None else by_person_at
+        each.closed = Closed(state.fallen.since, "person" if by_person else "recovery", at)
+    state.reference = None
+    state.fallen = None
+
+
+# -- alternation ----------------------------------------------------------------------------------
+
+
+def _undo_each_other(state: CaseState) -> bool:
+    """True if each of the newest steps takes back the one before."""
+    steps = state.steps
+    if len(steps) < FLIPS or steps[0][0] < state.sets - LEVEL:
+        return False
+    return all(
+        abs(later + former) <= UNDONE * abs(former)
+        for (_, former), (_, later) in itertools.pairwise(steps)
     )
 
 
-def _p(expected: Expected, runs: int, value: float) -> float:
-    """Return the p of a set's distance from its level."""
-    variance = expected.variance + expected.fewer_runs(runs)
-    estimate = Estimate(variance * (1 + 1 / expected.weight), expected.freedom)
-    return estimate.p_if_small(value - expected.level)
+def _two_levels(values: Sequence[float]) -> tuple[float, float]:
+    """Divide values where they are farthest apart, and return the means of both parts.
+
+    They are equal if the gap is less than half of what lies between the means.
+    """
+    ordered = sorted(values)
+    place = max(range(1, len(ordered)), key=lambda at: ordered[at] - ordered[at - 1])
+    low, high = levels.mean(ordered[:place]), levels.mean(ordered[place:])
+    if ordered[place] - ordered[place - 1] < HALF * (high - low):
+        low = high = levels.mean(values)
+    return low, high
 
 
-def _estimate(expected: Expected, *weights: float) -> Estimate:
-    """Return the variance of a difference of levels of such weights."""
-    factor = math.fsum(1 / weight for weight in weights)
-    return Estimate(expected.variance * factor, expected.freedom)
-
-
-def _correlation(states: Iterable[CaseState]) -> float:
-    """Return the correlation of neighbouring nights over some cases; 0 unless it stands out."""
-    total = sets = 0.0
-    for state in states:
-        more, count = _correlated(state.level)
-        total += more + state.correlation[0]
-        sets += count + state.correlation[1]
-    if sets < CERTAIN:
-        return 0.0
-    found = total / sets
-    return min(found, 0.9) if found > 1.3 / math.sqrt(sets) else 0.0
-
-
-def _correlated(level: Sequence[float]) -> tuple[float, float]:
-    """Return the correlation of neighbouring sets of a level × their number, and the number."""
-    count = len(level)
-    if count < 5:
-        return 0.0, 0.0
-    mean = math.fsum(level) / count
-    apart = [value - mean for value in level]
-    total = math.fsum(one * one for one in apart)
-    if not total:
-        return 0.0, 0.0
-    along = math.fsum(one * two for one, two in itertools.pairwise(apart))
-    # A level's own mean lowers the correlation by 1 ÷ count.
-    return along / total * count + 1, count
-
-
-def _squares(values: Sequence[float]) -> list[float]:
-    return [(two - one) ** 2 for one, two in itertools.pairwise(values)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+def _spread_of_both(values: Sequence[float]) -> Estimate:
+    """Estimate the variance of the sets of two levels."""
+    count = len(values) - 1
+    return Estimate(max(t_test.squares(values) / count, RESOLUTION**2), float(count))

@@ -248,9 +248,8 @@ def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() ->
         return [
             one
             for n in range(first, first + 4)
-            for one in repeats(
-                [level + n % 4, level + n % 4 + 0.1], set_name=f"n{n}", at=START + 1e5 * n
-            )
+            for rate in [level + 3 * (n % 2)]
+            for one in repeats([rate, rate + 0.1], set_name=f"n{n}", at=START + 1e5 * n)
         ]
 
     assert only(nights(0, 100.0), nights(10, 80.0), 0.03).regression
