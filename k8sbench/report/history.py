@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from k8sbench.measure.group.series import RELEVANT
+from k8sbench.measure.group.case_state import RELEVANT
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.series import Mark

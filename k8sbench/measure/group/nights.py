@@ -89,7 +89,12 @@ def play(
     kept = list(kept)
     nights = by_night(rows)
     digests = _digests(nights, accepted)
-    begin, state = _resume(digests, kept, state_of)
+    known = {night.night: night.digest for night in kept}
+    fitting = [night for night, digest in digests.items() if known.get(night) == digest]
+    newest = kept[-1].night if kept else -1
+    if len(fitting) == len(nights) and fitting[-1:] == [newest]:
+        return Played({}, {}, newest, (), is_kept=True, of_night={})
+    begin, state = _resume(fitting, state_of)
     judge = series.Judge(state, accepted)
     played: list[NightState] = []
     of_night: dict[str, int] = {}
@@ -100,7 +105,6 @@ def play(
         is_kept = len(left) - place <= NEWEST_KEPT or night % EACH_KEPT == 0
         encoded = msgspec.msgpack.encode(judge.state()) if is_kept else None
         played.append(NightState(night, digests[night], encoded))
-    newest = kept[-1].night if kept else -1
     return Played(
         judged=judge.judged,
         revised=judge.revised,
@@ -131,14 +135,9 @@ def _digests(
 
 
 def _resume(
-    digests: Mapping[int, str],
-    kept: Iterable[NightState],
-    state_of: Callable[[int], bytes | None],
+    fitting: Sequence[int], state_of: Callable[[int], bytes | None]
 ) -> tuple[int, State | None]:
-    """Return the newest night from which judging can go on, and the series after it."""
-    known = {night.night: night.digest for night in kept}
-    # A night that was judged and is no more changes the digests of those after it.
-    fitting = [night for night, digest in digests.items() if known.get(night) == digest]
+    """Return the newest fitting night whose series is kept, and the series after it."""
     for night in reversed(fitting):
         if (state := state_of(night)) is not None:
             return night, _STATE.decode(state)

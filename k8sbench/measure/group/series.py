@@ -139,6 +139,8 @@ class _Night(NamedTuple):
     usual: Estimate | None
     """Usual spread between sets; None for few cases."""
     correlation: float
+    correlation_of_drift: float
+    """Correlation that is taken for a drift."""
     apart: Apart
     tail: float
     """Degrees of freedom of the tails of this store's nights."""
@@ -261,11 +263,9 @@ class Judge:
         far = sum(abs(score) > FAR for score in scores)
         tail = _tail_of((FAR_AT_FIRST + far) / (MEMORY + len(scores)))
         oddest = max(map(abs, scores), default=0.0)
-        correlation = functools.reduce(
-            Correlated.plus,
-            (part for state in self.cases.values() for part in (state.earlier, state.present)),
-            CORRELATION,
-        ).value()
+        parts = [part for state in self.cases.values() for part in (state.earlier, state.present)]
+        total = Correlated(sum(part.total for part in parts), sum(part.sets for part in parts))
+        correlation = total.plus(CORRELATION).value()
         judged = sum(_can_be_judged(each) for each in sets)
         return _Night(
             number=self._round_number,
@@ -273,6 +273,7 @@ class Judge:
             cases=cases,
             usual=t_test.usual([each.spread for each in sets if each.spread is not None]),
             correlation=correlation,
+            correlation_of_drift=total.plus(CORRELATION_OF_DRIFT).value(),
             apart=Apart(correlation),
             tail=tail,
             least_p=student_p(oddest, tail) * _share_of_memory(len(by_round)),
@@ -423,9 +424,8 @@ class Judge:
         is_odd = newest is not None and newest.kind == "unconfirmed"
         if len(level) < FEWEST_OF_DRIFT or is_odd or state.alternation or each.expected is None:
             return False
-        correlation = self._correlation_of_drift()
         spread = t_test.with_usual(levels.spread_around_slope(level), night.usual)
-        p = _p_of_slope(level, spread, correlation) * night.cases
+        p = _p_of_slope(level, spread, night.correlation_of_drift) * night.cases
         if p > DRIFTED:
             return False
         form = levels.form_of(level, each.expected.variance)
@@ -434,10 +434,6 @@ class Judge:
         form = form._replace(weight=_independent(form.weight, night))
         self._change(each, form, len(level), p, night)
         return True
-
-    def _correlation_of_drift(self) -> float:
-        parts = (part for state in self.cases.values() for part in (state.earlier, state.present))
-        return functools.reduce(Correlated.plus, parts, CORRELATION_OF_DRIFT).value()
 
     def _find_shared_drift(self, sets: Sequence[_Set], night: _Night) -> None:
         """Mark the drift that all cases share."""
