@@ -317,7 +317,10 @@ class Judge:
         each.state.waiting.append(Waiting(each.state.sets - 1, expected.level, expected.variance))
 
     def _decide(self, each: _Set) -> None:
-        """End the wait of unconfirmed sets: the next set is nearer to the level, or two passed."""
+        """Note which unconfirmed sets differed once: one of the next two is nearer to the level.
+
+        What neither of the two decides stays unconfirmed, until a cut confirms it.
+        """
         state = each.state
         left: list[Waiting] = []
         for waiting in state.waiting:
@@ -326,13 +329,14 @@ class Judge:
                 continue
             waiting.nights += 1
             is_back = abs(each.value - waiting.level) < abs(each.value - odd.value)
-            if not is_back and waiting.nights < 2:
-                left.append(waiting)
+            if not is_back:
+                if waiting.nights < 2:
+                    left.append(waiting)
                 continue
             self._end_as_once(odd)
             newest = state.members[-1]
             odd.most = newest.most = MOST_ODD * waiting.variance
-            if is_back and odd.mark is not None:
+            if odd.mark is not None:
                 state.members[-1].mark = odd.mark._replace(kind="back")
         state.waiting = left
 
