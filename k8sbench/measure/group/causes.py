@@ -7,8 +7,8 @@ of the changed cases, which leave the others unexplained, stand last. Facts of t
 be told apart.
 
 Between two sides much may have changed that did not matter. So a changed case is not held against
-its other side alone: among the sets between the two sides the place is found where the throughput
-changes, and a fact must differ between the last set before it and the first after it, too.
+its other side alone: where its series marks a change between the two sides, a fact must differ
+between the last set before it and the first after it, too.
 
 Nodes come and go without a meaning. A single node counts if it is new in all of several changed
 cases; else "other nodes" are one fact of a case.
@@ -16,8 +16,6 @@ cases; else "other nodes" are one fact of a case.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -112,15 +110,28 @@ class _Facts:
     # -- sets of a case ---------------------------------------------------------------------------
 
     def _step(self, case: Compared) -> _Step | None:
-        """Return the last set before a change and the first after it; None: the sides' own."""
+        """Return the last set before a change and the first after it; None: the sides' own.
+
+        Of several changes between the sides, it is the largest.
+        """
         rows = self._between(case)
         if len(rows) < 3:
             return None
-        levels = [math.log(row.median or 1.0) for row in rows]
-        at = min(range(1, len(rows)), key=lambda n: _squares(levels[:n]) + _squares(levels[n:]))
-        is_lower = statistics.fmean(levels[at:]) < statistics.fmean(levels[:at])
-        if is_lower != (case.finding == "slower"):
+        is_forward = rows[0].began <= rows[-1].began
+        # Of sides in the other order the set after a change comes first.
+        places = {row.set_name: place + (not is_forward) for place, row in enumerate(rows)}
+        marks = [judged.mark for judged in self._known.judged(rows).values()]
+        changes = {
+            places[mark.since]: abs(mark.change)
+            for mark in marks
+            if mark is not None
+            and mark.is_change
+            and (mark.change < 0) == (is_forward == (case.finding == "slower"))
+            and 0 < places.get(mark.since, 0) < len(rows)
+        }
+        if not changes:
             return None
+        at = max(changes, key=lambda place: changes[place])
         return self._step_of(case, rows[at - 1 : at + 1])
 
     def _between(self, case: Compared) -> list[GroupRow]:
@@ -195,11 +206,6 @@ def _by_fact(before: Sequence[Run], after: Sequence[Run]) -> dict[Fact, Change]:
 
 def _sets(step: _Step) -> tuple[str, str]:
     return step[0].key.set_name, step[1].key.set_name
-
-
-def _squares(values: Sequence[float]) -> float:
-    mean = statistics.fmean(values)
-    return sum((value - mean) ** 2 for value in values)
 
 
 # -- ranking --------------------------------------------------------------------------------------

@@ -91,11 +91,16 @@ def test_where_all_changed_what_earlier_sets_had_is_no_cause() -> None:
         *a_set("d", 2 * DAY, (90, both), (90, both)),
     ]
     assert told(explained(before, after).causes)[0][0] == {"driver", "cuda", "kernel"}
-    (cause,) = explained(before, after, between).causes
+    earlier = [
+        group
+        for n, rate in enumerate((100.1, 99.9, 100.0, 100.1, 99.9))
+        for group in a_set(f"before-{n}", (n - 5) * DAY, (rate, OLD), (rate, OLD))
+    ]
+    (cause,) = explained(before, after, [*earlier, *between]).causes
     assert told([cause]) == [({"driver"}, (0, 1), ())]
     assert cause.sets == ("c", "d")
     # In the other direction it is the same step.
-    (mirrored,) = explained(after, before, between).causes
+    (mirrored,) = explained(after, before, [*earlier, *between]).causes
     assert (mirrored.sets, mirrored.explains) == (("d", "c"), "faster")
 
 
