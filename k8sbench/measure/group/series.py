@@ -529,10 +529,7 @@ class Judge:
             return
         values = [member.value for member in newest]
         if state.alternation is not None:
-            middle = levels.median(values)
-            half = (state.alternation.high - state.alternation.low) / 2
-            if all(abs(value - middle) < half for value in values):
-                state.alternation = None
+            self._end_alternation(each, newest)
             return
         scores = [member.score for member in newest if member.score is not None]
         far = max(sum(score < -FAR for score in scores), sum(score > FAR for score in scores))
@@ -542,8 +539,35 @@ class Judge:
         state.alternation = Alternation(low, high)
         state.in_level = NEWEST
         state.waiting = []
-        state.reference = None
-        state.fallen = None
+        reference = state.reference
+        if reference is not None and math.expm1(high - reference.level) > -RELEVANT:
+            state.reference = None
+            state.fallen = None
+
+    def _end_alternation(self, each: _Set, newest: Sequence[Member]) -> None:
+        """End the alternation of a case whose newest sets lie near each other.
+
+        If that is at the lower level, it has fallen.
+        """
+        state = each.state
+        alternation = state.alternation
+        assert alternation is not None
+        values = [member.value for member in newest]
+        middle = levels.median(values)
+        half = (alternation.high - alternation.low) / 2
+        if any(abs(value - middle) >= half for value in values):
+            return
+        state.alternation = None
+        apart = levels.mean(values) - alternation.high
+        if -apart < half or math.expm1(apart) > -RELEVANT or state.reference is not None:
+            return
+        since = newest[0]
+        p = _spread_of_both(values).times(1 / NEWEST + 1 / FLIPS).p(apart)
+        since.mark = Mark("step", math.expm1(apart), p, since.set_name)
+        self._revise(since)
+        state.reference = Reference(alternation.high, float(FLIPS), since.began)
+        state.fallen = Open("step", math.expm1(apart), since.set_name, since.began)
+        state.opened = apart
 
     def _revise(self, member: Member) -> None:
         """Give a set another mark than it had."""

@@ -181,6 +181,23 @@ def test_a_case_that_no_longer_flips_does_not_alternate() -> None:
     assert judged([*FLAT, *odd, *odd, *FLAT, *FLAT])[-1].alternating is None
 
 
+def test_a_case_that_stays_at_its_lower_level_has_fallen() -> None:
+    odd = [value if n % 3 else 0.98 * value for n, value in enumerate(FLAT)]
+    last = judged([*FLAT, *odd, *odd, *slower(0.02, 10), *slower(0.02, 10)])[-1]
+    assert last.alternating is None
+    assert last.open is not None
+    assert last.open.change == pytest.approx(-0.02, abs=0.004)
+
+
+def test_what_was_open_before_a_case_alternates_below_it_stays_open() -> None:
+    low = slower(0.05, 10)
+    odd = [value if n % 3 else 0.98 * value for n, value in enumerate(low)]
+    last = judged([*FLAT, *low, *odd, *odd])[-1]
+    assert last.alternating is not None
+    assert last.open is not None
+    assert last.open.since == "night-010"
+
+
 def test_a_drop_that_is_rolled_back_once_is_no_alternation() -> None:
     values = [*FLAT, *slower(0.03, 3), *FLAT]
     assert all(one.alternating is None for one in judged(values))
