@@ -150,30 +150,36 @@ class Reached:
         """Return the tests that may find a fault, the most specific first.
 
         A line outside functions is reached as its module is imported, by whichever test is first.
-        So those of the lines count that name what the line defines, else those of the whole file.
+        The tests of lines that name its definition come first, in files without the module's name
+        after the others: there it may be a namesake. All other tests of its file come last.
         """
         line = mutation.line(sources[mutation.file])
         found = self.tests.get((mutation.file, line), set())
-        if not found:
-            found = self._of_definition(mutation.file, line, sources)
+        ranked = [found] if found else self._of_definition(mutation.file, line, sources)
+        ranks: dict[str, int] = {}
+        for rank, tests in enumerate(ranked):
+            for test in tests:
+                ranks.setdefault(test, rank)
         # Schedules of the simulation take seconds, also those that reach few lines.
-        is_simulated = {test: test.startswith(SIMULATION) for test in found}
-        return sorted(found, key=lambda test: (is_simulated[test], self.lines[test], test))
+        return sorted(
+            ranks,
+            key=lambda test: (test.startswith(SIMULATION), ranks[test], self.lines[test], test),
+        )
 
-    def _of_definition(self, file: str, line: int, sources: dict[str, str]) -> set[str]:
+    def _of_definition(self, file: str, line: int, sources: dict[str, str]) -> list[set[str]]:
+        """Return the tests by rank: of a definition's users, of possible ones, of its file."""
         names = _defined(sources[file], line)
-        found = set[str]()
+        users, possible = set[str](), set[str]()
         if names:
             word = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+            module = re.compile(rf"\b{re.escape(pathlib.PurePath(file).stem)}\b")
             for each, source in sources.items():
+                found = users if each == file or module.search(source) else possible
                 for number, text in enumerate(source.splitlines(), 1):
                     if word.search(text):
                         found |= self.tests.get((each, number), set())
-        if not found:
-            found = {
-                test for (each, _), tests in self.tests.items() if each == file for test in tests
-            }
-        return found
+        of_file = (tests for (each, _), tests in self.tests.items() if each == file)
+        return [users, possible, set().union(*of_file)]
 
 
 def _defined(source: str, line: int) -> set[str]:

@@ -39,6 +39,23 @@ def test_a_line_outside_functions_is_reached_by_those_that_name_what_it_defines(
     assert reached.of_mutation(Mutation("a.py", "LIMIT = 2", "LIMIT = 3"), sources) == ["by name"]
 
 
+def test_a_line_outside_functions_is_tried_by_its_users_then_namesakes_then_its_file() -> None:
+    sources = {
+        "a.py": "LIMIT = 2\n\ndef one():\n    return 1\n",
+        "b.py": "import a\n\ndef low(n):\n    return n < a.LIMIT\n",
+        "c.py": "LIMIT = 3\n\ndef high(n):\n    return n > LIMIT\n",
+    }
+    lines = {
+        ("a.py", 4): {"of the file"},
+        ("b.py", 3): {"user"},
+        ("b.py", 4): {"user"},
+        ("c.py", 4): {"namesake"},
+    }
+    fault = Mutation("a.py", "LIMIT = 2", "LIMIT = 4")
+    found = mutations.Reached(lines).of_mutation(fault, sources)
+    assert found == ["user", "namesake", "of the file"]
+
+
 def test_unit_tests_that_reach_few_lines_come_first() -> None:
     sources = {"a.py": "def one():\n    return 1\n"}
     wide, narrow, played = "tests/unit/wide", "tests/reader/narrow", "tests/simulation/s"
