@@ -336,6 +336,22 @@ def test_the_stamp_of_detectron2_is_its_own_where_two_lines_run_together() -> No
     assert [(each.stamp or 0.0) - (alone.stamp or 0.0) for each in both] == [19.0, 39.0]
 
 
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        ("Resuming from /checkpoints/gsm8k/global_step_20", ["restart"]),
+        ("Resuming from scratch: there is no global_step_20", []),
+    ],
+)
+def test_verl_resumes_from_the_folder_of_a_step(line: str, kinds: list[str]) -> None:
+    step = (
+        "step:21 - actor/pg_loss:-0.010000 - perf/total_num_tokens:1000000"
+        " - perf/time_per_step:50.000 - perf/throughput:2500.000"
+    )
+    found = items("verl", f"(TaskRunner pid=4711) {line}", f"(TaskRunner pid=4711) {step}")
+    assert [mark.kind for mark in marks(found)] == kinds
+
+
 def test_mlperf_s_blocks_that_begin_with_their_own_samples_count_those_of_the_block() -> None:
     lines = [
         f":::MLLOG {json.dumps({'time_ms': at, 'key': key, 'metadata': {'samples_count': count}})}"

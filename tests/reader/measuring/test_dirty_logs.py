@@ -102,6 +102,7 @@ CASES: dict[str, tuple[Logs, list[str], int]] = {
     ),
     # Another run.
     "a second header": ([[*HEAD, *STEADY, *HEAD, *ANOTHER]], TWO_RUNS, 12),
+    "a second header with another batch": ([[*HEAD, *STEADY, *LARGER, *ANOTHER]], TWO_RUNS, 12),
     "another batch": ([[*HEAD, *STEADY, *LARGER, *LATER]], ["batch-mismatch", *AGAIN], 18),
     "another model": (
         [[*HEAD, *STEADY, *OTHER, RESUMED, *LATER]],

@@ -214,6 +214,7 @@ TOKENS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "tokens_per_second": (21 * 8192 + 20 * 16384) / 80.5,
             "iterations": 41,
             "window.seconds": 80.5,
+            "memory_mib": 24.5 * 1024,
         },
     ),
     # 600,000 tokens of 8 GPUs in 40 s and 1,000,000 in 50 s by turns; two steps with a validation

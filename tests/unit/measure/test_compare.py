@@ -184,6 +184,10 @@ def test_a_case_without_a_namespace_meets_its_like_in_each() -> None:
     cases = compared(old(), mine).cases
     assert [case.b and case.b.groups[-1].key.namespace for case in cases] == ["team-a", "team-b"]
     assert {case.finding for case in cases} == {"slower"}
+    # A case that differs in more than the nearest one is no counterpart.
+    mine = [*new(namespace="team-a"), *new(namespace="team-b", batch_size=64)]
+    found = {case.group.key.namespace: case.finding for case in compared(old(), mine).cases}
+    assert found == {"team-a": "slower", "team-b": "one-side"}
     (other,) = compared(old(namespace="team-c"), new(namespace="team-a")).cases
     assert other.notes == ("namespace: team-c in A, team-a in B",)
 

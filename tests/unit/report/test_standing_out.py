@@ -3,19 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from k8sbench.catalog import spec_files
+from k8sbench.measure.group import speedup
 from k8sbench.measure.group.grouping import groups
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding
+from k8sbench.model.group import Deviation
 from k8sbench.model.measurement import Throughput
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from k8sbench.report import analysis, publication
+from k8sbench.report import analysis, publication, standing_out
 from k8sbench.report.words import say
 from tests.unit.measure.grouped import report
-from tests.unit.report.factory import V100_16, run
+from tests.unit.report.factory import V100_16, run, throughput
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 ARCFACE: dict[str, Any] = {"benchmark": "arcface", "framework": "paddle", "variant": "plsc"}
@@ -92,6 +95,29 @@ def test_a_published_figure_that_is_near_our_median_is_named(median: float, is_n
     found = sentences([run(46.4, **fields)])
     figures_named = ("58.2", f"{median:.2f}", "46.40")
     assert any(all(figure in one for figure in figures_named) for one in found) is is_named
+
+
+@pytest.mark.parametrize(("published", "is_named"), [(101.4, True), (98.6, True), (102.0, False)])
+def test_a_published_figure_is_near_another_estimator_up_to_1_5_percent(
+    published: float, is_named: bool
+) -> None:
+    figure = Deviation(
+        source="dlperf",
+        title="DLPerf",
+        case="1x8",
+        precision="fp32",
+        batch_size=128,
+        gpu_model=V100_16,
+        published=published,
+        estimator="unknown",
+        ours=None,
+        ratio=None,
+        ratios=(-0.2, 0.0),
+    )
+    own = {"throughput": throughput(80.0, median=100.0)}
+    (result,) = speedup.results(groups([run(80.0, measured=own)]))
+    with_figure = msgspec.structs.replace(result, deviations=(figure,))
+    assert any(standing_out.other_estimator(with_figure, "row", "en")) is is_named
 
 
 def test_amp_is_held_against_fp32_of_its_batch_before_that_of_its_set() -> None:
