@@ -278,12 +278,15 @@ class Client:
         return [_row(result) for result in report.results]
 
     @_offering(RowFilters)
-    def compare(self, a: str, b: str, **filters: Unpack[RowFilters]) -> Comparison:
-        """Compare B, the new side, with A.
+    def compare(
+        self, a: str | None = None, b: str | None = None, **filters: Unpack[RowFilters]
+    ) -> Comparison:
+        """Compare B, the new side, with A; without sides, the newest night with the one before.
 
-        Each side is a set, a group, a run or a baseline.
+        Each side is a set, a group, a run or a baseline. ``nights`` of the answer has the days of
+        the nights; with one day the store has no night before.
         """
-        sides = option_values.text("a", a), option_values.text("b", b)
+        sides = _text("a", a), _text("b", b)
         return comparisons.compare(*sides, self._scope(), _noted, chosen=_filter(filters))
 
     def runs(

@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,7 @@ from k8sbench.measure.group import (
 )
 from k8sbench.measure.group import history as over_time
 from k8sbench.measure.group.comparison import Held
+from k8sbench.measure.group.sides import Side
 from k8sbench.model.errors import (
     FIRST_RUN,
     NotFound,
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
 
 @stores.completed
 def compare(
-    a: str,
-    b: str,
+    a: str | None,
+    b: str | None,
     scope: StoresRead,
     note: Note,
     *,
@@ -59,28 +60,84 @@ def compare(
     floor: float = comparison.FLOOR,
     chosen: GroupFilter = EVERY,
 ) -> Comparison:
-    """Compare the selected cases of two sides.
+    """Compare the selected cases of two sides; without sides, of the newest two nights.
 
     Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
     sets of a case vary. The second side is held against the newest baseline of each case, too.
     """
     with _read(scope, note) as known:
-        one = sides.named(a, known)
-        two = sides.named(b, known)
-        chosen.chosen(group.row for group in (*one.groups, *two.groups))  # raises if nothing fits
-        one, two = (
-            msgspec.structs.replace(
-                side, groups=tuple(group for group in side.groups if chosen.fits(group.row))
+        if a is not None and b is not None:
+            named = _named(a, b, known, chosen)
+            return _compare(*named, known, note, limit=limit, floor=floor)
+        if a is not None or b is not None:
+            raise UsageError(
+                f"compare needs both sides: {a or b} is one.",
+                "Name the other, or none: without sides it compares the newest night with the one"
+                " before.",
             )
-            for side in (one, two)
+        rows = known.groups.rows
+        if not rows:
+            raise _no_runs()
+        found = sides.newest_nights(known.groups, chosen.chosen(rows))
+        if not found:
+            raise NotFound(
+                "There is no night to compare: no run that measures a speed has ended.",
+                "Smoke runs and runs on CPUs claim no speed. k8sbench list shows the runs.",
+            )
+        return _compare_nights(found, known, note, limit=limit, floor=floor)
+
+
+def _no_runs() -> NotFound:
+    return NotFound("There is no night to compare: there are no runs yet.", FIRST_RUN)
+
+
+def _named(a: str, b: str, known: sides.Known, chosen: GroupFilter) -> tuple[Side, Side]:
+    """Return the selected cases of two sides by their names."""
+    one = sides.named(a, known)
+    two = sides.named(b, known)
+    chosen.chosen(group.row for group in (*one.groups, *two.groups))  # raises if nothing fits
+    fitting = (
+        msgspec.structs.replace(
+            side, groups=tuple(group for group in side.groups if chosen.fits(group.row))
         )
-        _note_sides(one, two, note)
-        compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
-        compared = since_baseline.added(compared, known.baselines.values(), known.groups)
-        return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
+        for side in (one, two)
+    )
+    one, two = fitting
+    return one, two
 
 
-def _note_sides(one: sides.Side, two: sides.Side, note: Note) -> None:
+def _compare_nights(
+    found: Sequence[Side],
+    known: sides.Known,
+    note: Note,
+    *,
+    limit: float | None = None,
+    floor: float = comparison.FLOOR,
+) -> Comparison:
+    """Compare the newest night with the one before; without that, its cases stand alone."""
+    nothing = Side(name="", groups=(), runs={})
+    one, two = found if len(found) > 1 else (nothing, *found)
+    compared = _compare(one, two, known, note, limit=limit, floor=floor)
+    return msgspec.structs.replace(compared, nights=tuple(side.day for side in found))
+
+
+def _compare(
+    one: Side,
+    two: Side,
+    known: sides.Known,
+    note: Note,
+    *,
+    limit: float | None = None,
+    floor: float = comparison.FLOOR,
+) -> Comparison:
+    """Compare two sides, with the baselines of their cases and the causes of their changes."""
+    _note_sides(one, two, note)
+    compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+    compared = since_baseline.added(compared, known.baselines.values(), known.groups)
+    return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
+
+
+def _note_sides(one: Side, two: Side, note: Note) -> None:
     """Note runs of both sides, and runs that go on."""
     if both := one.run_ids & two.run_ids:
         note(f"note: {counted(len(both), 'run', ('is', 'are'))} on both sides.")
@@ -114,18 +171,35 @@ def history(
         return series
 
 
-def changes(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[CaseChange]:
-    """Return the changes that the sets of all cases show, the newest first.
+class Overview(NamedTuple):
+    """The newest night of all cases, and their changes."""
 
-    If there are none, notes why.
+    newest: Comparison | None
+    """The newest two nights; None if no run that measures a speed has ended."""
+    changes: list[CaseChange]
+    """The newest first."""
+
+
+@stores.completed
+def overview(
+    chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
+) -> Overview:
+    """Compare the newest two nights, and return what the sets of all cases show.
+
+    With ``since`` only changes that sets with a run since then show. If there are none, notes why.
+    Raises :class:`NotFound` without runs.
     """
     with _read(scope, note) as known:
         rows = known.groups.rows
-        fitting = list(chosen.chosen(rows))
-        found = over_time.changes(fitting, known.groups)
-    if not found:
-        note(over_time.why_unchanged(fitting) if rows else f"There are no runs yet. {FIRST_RUN}")
-    return found
+        if not rows:
+            raise _no_runs()
+        fitting = chosen.chosen(rows)
+        found = sides.newest_nights(known.groups, fitting)
+        newest = _compare_nights(found, known, note) if found else None
+        changes = over_time.changes(fitting, known.groups, since)
+    if not changes:
+        note(over_time.why_unchanged(fitting, since))
+    return Overview(newest, changes)
 
 
 def accept_levels(

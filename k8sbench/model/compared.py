@@ -133,8 +133,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two sides, case by case."""
 
     a: str
-    """Name of the first side, as given."""
+    """Name of the first side, as given; of a night, that of its set; empty without a night."""
     b: str
+    nights: tuple[str, ...] = ()
+    """Days (UTC) of the newest night and of the one before it, that one first.
+
+    One alone if the store has no other night; empty where the sides were named.
+    """
     limit: float | None
     """Share by which the second side may be slower; None without a limit."""
     floor: float

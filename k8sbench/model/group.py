@@ -8,11 +8,11 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.errors import Finding, NotFound, did_you_mean
 from k8sbench.model.facts import Facts, known_facts, take_facts
 from k8sbench.model.identity import GroupKey
@@ -603,8 +603,7 @@ def no_run_together(since: float | None, newest: float) -> NotFound:
     ``newest`` is the time of the newest run of all.
     """
     if since is not None and newest < since:
-        at = f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%d %H:%M} UTC"
-        return NotFound("No run is as new as --since.", f"The newest is of {at}.")
+        return NotFound("No run is as new as --since.", f"The newest is of {times.minute(newest)}.")
     return NotFound("No run fits all of the filters together.", "Leave one of them out.")
 
 

@@ -75,6 +75,11 @@ def utc(at: float) -> str:
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def minute(at: float) -> str:
+    """Write a time for people, to the minute: ``2026-11-20 08:15 UTC``."""
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def parse_since(text: str, *, now: float) -> float:
     """Read ``--since``: a duration before now (``2h``) or a date.
 

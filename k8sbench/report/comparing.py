@@ -18,7 +18,7 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.report import causes as cause_words
 from k8sbench.report import document as fields
-from k8sbench.report import formats, group_words
+from k8sbench.report import formats, group_words, next_commands
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Column, Paint, Table, wrapped
 
@@ -63,6 +63,11 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
 
     Without a decision, ``advises`` adds how to get one.
     """
+    if len(compared.nights) == 1:
+        return (
+            f"The store has one night, {compared.nights[0]} (UTC): there is none before to compare"
+            " it with."
+        )
     names = case_names(compared)
     parts = []
     for words, cases in _kinds(compared).items():
@@ -159,33 +164,64 @@ def _n(case: Compared) -> str:
 
 def text(compared: Comparison, *, width: int | None = None, paint: Paint | None = None) -> str:
     """Write the answer and the tables as plain text; ``width`` None has no limit."""
-    head = clean(f"A: {compared.a}   B: {compared.b}")
     answer = wrapped(clean(summary(compared)), width, indent="  ")
+    if len(compared.nights) == 1:
+        return f"{answer}\n"
+    names = case_names(compared)
+    a, b = _side_names(compared)
+    head = f"A: {a}   B: {b}"
     made = layouts.text([table(compared, is_short=True)], width=width, paint=paint)
-    why = cause_words.text(compared, case_names(compared), width)
-    return f"{head}\n{answer}\n\n{made}{why}"
+    why = cause_words.text(compared, names, width)
+    to_type = "".join(
+        f"\n{wrapped(clean(f'{purpose}:'), width, indent='  ')}\n  {clean(command)}\n"
+        for purpose, command in next_commands.of_nights(compared, names)
+    )
+    return f"{head}\n{answer}\n\n{made}{why}{to_type}"
+
+
+def _side_names(compared: Comparison) -> list[str]:
+    """Write what the two sides are; a night with its day."""
+    names = [compared.a, compared.b]
+    if compared.nights:
+        with_days = zip(names, compared.nights, strict=True)
+        names = [name if day in name else f"{name} of {day} (UTC)" for name, day in with_days]
+    return [clean(name) for name in names]
 
 
 def markdown(compared: Comparison) -> str:
     """Write the answer, the table and the causes as GitHub's Markdown."""
-    head = clean(f"A: {compared.a}, B: {compared.b}. {summary(compared)}")
+    if len(compared.nights) == 1:
+        return f"{layouts.escaped(summary(compared))}\n"
+    a, b = _side_names(compared)
+    head = f"A: {a}, B: {b}. {clean(summary(compared))}"
     why = cause_words.markdown(compared, case_names(compared))
-    return "\n".join([f"{head}\n", layouts.markdown([table(compared)]), *why])
+    to_type = _next_list(compared)
+    return "\n".join([f"{head}\n", layouts.markdown([table(compared)]), *why, *to_type])
+
+
+def _next_list(compared: Comparison) -> list[str]:
+    """Write the commands to type next as a list of Markdown; empty without any."""
+    found = next_commands.of_nights(compared, case_names(compared))
+    lines = (f"- {layouts.escaped(purpose)}: `{clean(command)}`\n" for purpose, command in found)
+    return ["".join(lines)] if found else []
 
 
 def github(compared: Comparison) -> str:
     """Write a comment for a pull request: the changes, and the whole table folded."""
+    if len(compared.nights) == 1:
+        return markdown(compared)
     head = table(compared)
     changed = [case.finding in ("faster", "slower") for case in sorted(compared.cases, key=_rank)]
     rows = tuple(itertools.compress(head.rows, changed))
     short = layouts.markdown([msgspec.structs.replace(head, rows=rows, notes=())])
     quiet = [case for case in compared.cases if case.finding == "no-difference"]
     parts = [
-        f"**{layouts.escaped(f'{compared.a} → {compared.b}')}**: "
+        f"**{layouts.escaped(' → '.join(_side_names(compared)))}**: "
         + layouts.escaped(summary(compared, advises=False)),
         short.strip(),
         *_quiet_line(quiet, "below are all"),
         *(part.strip() for part in cause_words.markdown(compared, case_names(compared))),
+        *(part.strip() for part in _next_list(compared)),
         f"<details><summary>{counted(len(compared.cases), 'case')}</summary>",
         layouts.markdown([head]).strip(),
         "</details>",
@@ -403,8 +439,9 @@ def document(compared: Comparison) -> dict[str, Any]:
     names = case_names(compared)
     return {
         "schema": SCHEMA,
-        "a": compared.a,
+        "a": compared.a or None,
         "b": compared.b,
+        "nights": list(compared.nights),
         "limit": compared.limit,
         "floor": compared.floor,
         "regressions": len(compared.regressions),
@@ -413,6 +450,7 @@ def document(compared: Comparison) -> dict[str, Any]:
             case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
         "causes": [cause_words.fields(one, names) for one in compared.causes],
+        "next": [one._asdict() for one in next_commands.of_nights(compared, names)],
     }
 
 
@@ -476,7 +514,7 @@ def junit(compared: Comparison) -> str:
     """
     import xml.etree.ElementTree as ET  # noqa: PLC0415
 
-    suite = ET.Element("testsuite", name=_xml(f"k8sbench compare {compared.a} {compared.b}"))
+    suite = ET.Element("testsuite", name=_xml(_typed(compared)))
     # The same words whatever else is compared: CI servers follow a test over time by its name.
     names = _names(compared, group_words.with_batch)
     for case, name in zip(compared.cases, names, strict=True):
@@ -500,6 +538,11 @@ def junit(compared: Comparison) -> str:
     ET.indent(suite)
     text = ET.tostring(suite, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _typed(compared: Comparison) -> str:
+    """Write the command of a comparison; that of nights is the same each night."""
+    return "k8sbench compare" + ("" if compared.nights else f" {compared.a} {compared.b}")
 
 
 def _xml(text: str) -> str:

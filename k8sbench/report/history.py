@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from k8sbench.measure.group.case_state import RELEVANT
-from k8sbench.model.compared import CaseChange, CaseHistory, Point
+from k8sbench.model.compared import CaseChange, CaseHistory, Comparison, Point
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.series import Mark
+from k8sbench.report import comparing, formats, group_words
 from k8sbench.report import document as document_fields
-from k8sbench.report import formats, group_words
 from k8sbench.report.tables import Cell, Column, Table, absent
 
 _COLUMNS = (
@@ -130,7 +130,7 @@ def changes_table(changes: Sequence[CaseChange]) -> Table:
         for one, name in zip(changes, names, strict=True)
     ]
     return Table(
-        title=None,
+        title="Changes of all cases, the newest first",
         columns=_OF_CHANGE,
         rows=tuple(tuple(map(Cell, row)) for row in rows),
         complete="-o markdown",
@@ -145,10 +145,16 @@ def state(change: CaseChange) -> str:
     return "open" if change.is_open else "closed" if change.mark.change <= -RELEVANT else ""
 
 
-def changes_document(changes: Sequence[CaseChange]) -> dict[str, Any]:
-    """Build the document of ``-o json`` without a benchmark."""
+def changes_document(
+    changes: Sequence[CaseChange], newest: Comparison | None = None
+) -> dict[str, Any]:
+    """Build the document of ``-o json`` without a benchmark.
+
+    ``newest`` compares the newest two nights.
+    """
     return {
         "schema": SCHEMA,
+        "newest": None if newest is None else comparing.document(newest),
         "changes": [
             {
                 "name": name,

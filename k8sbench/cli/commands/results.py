@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -230,8 +231,8 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
 
 
 @click.command()
-@click.argument("a", metavar="A", type=RecordedName(("set", "run")))
-@click.argument("b", metavar="B", type=RecordedName(("set", "run")))
+@click.argument("a", metavar="[A", required=False, type=RecordedName(("set", "run")))
+@click.argument("b", metavar="B]", required=False, type=RecordedName(("set", "run")))
 @format_option("table", "markdown", "github", "csv", "json", "junit")
 @filter_options()
 @click.option(
@@ -264,8 +265,8 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
 @access_options
 @store_option
 def compare_command(
-    a: str,
-    b: str,
+    a: str | None,
+    b: str | None,
     output_format: str,
     chosen: GroupFilter,
     limit: float | None,
@@ -274,14 +275,16 @@ def compare_command(
     floor: float,
     **given: Any,
 ) -> int:
-    """Compare two sides: changes with their significance.
+    """Compare two sides, or the newest night with the one before.
 
-    A is the old side, B the new one. A side is a set, a group, a run, a baseline, or several of
-    them with commas between. Write set:NAME if several things have that name. The first line says
-    which cases differ. A line for each of these follows: both medians with their spread, the
-    change with its 95 % interval by a t-test, and a verdict; ~ if no change is shown. Three runs on
-    each side decide; where the store has four earlier sets of a case, their spread does, also for
-    one run. What may explain the changes stands below, likeliest first.
+    Without A and B it compares all sets of the newest night (a day, UTC) with those of the night
+    before, and says what to type next. A is the old side, B the new one. A side is a set, a group,
+    a run, a baseline, or several of them with commas between. Write set:NAME if several things have
+    that name. The first line says which cases differ. A line for each of these follows: both
+    medians with their spread, the change with its 95 % interval by a t-test, and a verdict; ~ if no
+    change is shown. Three runs on each side decide; where the store has four earlier sets of a
+    case, their spread does, also for one run. What may explain the changes stands below, likeliest
+    first.
     """
     scope = StoresRead(**given)
     try:
@@ -322,6 +325,8 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
     """
     from k8sbench.report.comparing import case_names, lacks_figure
 
+    if len(compared.nights) == 1:
+        return 0
     names = case_names(compared)
     gone = [
         name
@@ -381,34 +386,23 @@ def history_command(
 ) -> int:
     """Show benchmarks over their sets, and what changed.
 
-    Without a benchmark it lists the changes of all cases, the newest first. With one it prints one
-    table for each case: its sets, oldest first, each with its median and interval. A set is
-    marked if it lies outside the prediction interval of the sets before it. If the next set does,
-    too, the level has changed, and later sets are held against the new one. A drop is open until
-    the case recovers or its level is accepted.
+    Without a benchmark it compares the newest night with the one before, as compare does, and lists
+    the changes of all cases, the newest first. With one it prints one table for each case: its
+    sets, oldest first, each with its median and interval. A set is marked if it lies outside the
+    prediction interval of the sets before it. If the next set does, too, the level has changed, and
+    later sets are held against the new one. A drop is open until the case recovers or its level is
+    accepted.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     scope = StoresRead(**given)
     if accept_level:
         _accept_levels(chosen, scope)
         return 0
+    if benchmark is None:
+        _write_overview(chosen, scope, output_format, since)
+        return exit_code(scope)
     from k8sbench.report import history, tables
 
-    if benchmark is None:
-        if since is not None:
-            raise UsageError("--since is for one benchmark.", "Name it, or leave --since out.")
-        changed = comparisons.changes(chosen, scope, output.note)
-        if not changed and output_format in formats.FOR_PEOPLE:
-            return exit_code(scope)
-        table = history.changes_table(changed)
-        view: formats.View = {
-            "table": lambda: rows.text_of([table]),
-            "markdown": lambda: tables.markdown([table]),
-            "json": lambda: history.changes_document(changed),
-            "csv": lambda: history.flat_changes(changed),
-        }
-        output.write(formats.written(output_format, view))
-        return exit_code(scope)
     series = comparisons.history(chosen, scope, output.note, since=since)
     shown = history.tables(series)
     view = {
@@ -419,6 +413,37 @@ def history_command(
     }
     output.write(formats.written(output_format, view))
     return exit_code(scope)
+
+
+def _write_overview(
+    chosen: GroupFilter, scope: StoresRead, output_format: str, since: float | None
+) -> None:
+    """Print the newest night of all cases, and the list of their changes."""
+    from k8sbench.report import comparing, history, tables
+
+    newest, changed = comparisons.overview(chosen, scope, output.note, since=since)
+    listed = [history.changes_table(changed)] if changed else []
+
+    def as_text() -> Iterator[str]:
+        if newest is not None:
+            width = output.terminal_width()
+            yield comparing.text(newest, width=width, paint=output.paint())
+        if listed:
+            yield rows.text_of(listed)
+
+    def as_markdown() -> Iterator[str]:
+        if newest is not None:
+            yield comparing.markdown(newest)
+        if listed:
+            yield tables.markdown(listed)
+
+    view: formats.View = {
+        "table": lambda: "\n".join(as_text()),
+        "markdown": lambda: "\n".join(as_markdown()),
+        "json": lambda: history.changes_document(changed, newest),
+        "csv": lambda: history.flat_changes(changed),
+    }
+    output.write(formats.written(output_format, view))
 
 
 def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:

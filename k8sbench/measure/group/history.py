@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from k8sbench.measure.group import nights, series
 from k8sbench.measure.group.known import KnownGroups
+from k8sbench.model import times
 from k8sbench.model.compared import CaseChange, CaseHistory, Point
 from k8sbench.model.group import GroupRow
 from k8sbench.model.identity import UNKNOWN
@@ -70,10 +71,13 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
     return CaseHistory(points=points, open=still, unmarked=_unmarked(case))
 
 
-def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]:
+def changes(
+    fitting: Iterable[GroupRow], known: KnownGroups, since: float | None = None
+) -> list[CaseChange]:
     """Return the changes that the sets of some cases show, the newest first.
 
-    A set that differed once is no change.
+    A set that differed once is no change. With ``since``, Unix seconds, only those of sets with a
+    run since then.
     """
     rows = {row.group_id: row for row in fitting if nights.counts(row)}
     judged = known.judged(rows.values())
@@ -85,7 +89,9 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     marks = {
         group_id: one.mark
         for group_id, one in judged.items()
-        if one.mark is not None and one.mark.is_change
+        if one.mark is not None
+        and one.mark.is_change
+        and (since is None or rows[group_id].ended >= since)
     }
 
     def is_open(row: GroupRow, mark: Mark) -> bool:
@@ -106,14 +112,16 @@ def changes(fitting: Iterable[GroupRow], known: KnownGroups) -> list[CaseChange]
     return sorted(made, key=lambda one: -one.at)
 
 
-def why_unchanged(fitting: Iterable[GroupRow]) -> str:
-    """Tell why the sets of some cases show no change."""
+def why_unchanged(fitting: Iterable[GroupRow], since: float | None = None) -> str:
+    """Tell why the sets of some cases show no change; with ``since``, none since then."""
     kinds: dict[str, str] = {}
     # Of the cases with too few sets, the one with the most is told of.
     for case in sorted(cases(fitting), key=len, reverse=True):
         why = _unmarked(case)
         if why is None:
-            return "No case has changed."
+            if since is None:
+                return "No case has changed."
+            return f"No case has changed since {times.minute(since)}."
         kinds.setdefault(why.partition(";")[0], why)
     return f"No case could be judged: {'; '.join(sorted(kinds.values()))}."
 

@@ -44,7 +44,12 @@ def by_night(rows: Iterable[GroupRow]) -> dict[int, list[GroupRow]]:
 
     A set belongs to the night in which its first case began.
     """
-    rows = [row for row in rows if counts(row)]
+    return of_each(row for row in rows if counts(row))
+
+
+def of_each(rows: Iterable[GroupRow]) -> dict[int, list[GroupRow]]:
+    """Return rows by their night, whether or not they count; oldest first."""
+    rows = list(rows)
     begins: dict[str, float] = {}
     for row in rows:
         begins[row.set_name] = min(row.began, begins.get(row.set_name, row.began))

@@ -9,16 +9,20 @@ case, it is held against the other's, whatever that is.
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
-from k8sbench.measure.group import grouping, history
+from k8sbench.measure.group import grouping, history, nights
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.errors import FIRST_RUN, NoSide, NotFound, did_you_mean, list_few
 from k8sbench.model.group import Group, GroupRow, rows_named
 from k8sbench.model.identity import NOT_STATED, fields_for
+from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Baseline, Run
+from k8sbench.model.series import DAY
 
 KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""
@@ -34,6 +38,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...]
     runs: Mapping[str, Run]
     """By id: at least the members of the groups."""
+    day: str = ""
+    """Day (UTC) of a night; empty for what was named."""
 
     @property
     def run_ids(self) -> set[str]:
@@ -122,6 +128,42 @@ def _is_free(
 def differing(one: Group, two: Group) -> tuple[str, ...]:
     """Return the differing fields that stay the same over a case's sets."""
     return tuple(name for name in SERIES if one.key.differs(two.key, name))
+
+
+# -- nights ---------------------------------------------------------------------------------------
+
+
+def newest_nights(known: KnownGroups, rows: Iterable[GroupRow]) -> list[Side]:
+    """Return the newest night of some rows, and the one before it, that one first.
+
+    The newest night has a set that has ended, with a figure or without, and the night before it has
+    a figure; there may be none. Smoke runs and CPU runs claim no speed, and are of no night.
+    """
+    by_night = nights.of_each(row for row in rows if row.measures == "speed")
+    newest = max((at for at in by_night if _has_ended(by_night[at])), default=None)
+    if newest is None:
+        return []
+    older = [at for at in by_night if at < newest and any(map(nights.counts, by_night[at]))]
+    chosen = [*older[-1:], newest]
+    sets = Counter(name for night in by_night.values() for name in {row.set_name for row in night})
+    return [_night_side(known, at, by_night[at], sets) for at in chosen]
+
+
+def _has_ended(rows: Iterable[GroupRow]) -> bool:
+    return any(not row.in_progress for row in rows)
+
+
+def _night_side(
+    known: KnownGroups, at: int, rows: Sequence[GroupRow], sets: Mapping[str, int]
+) -> Side:
+    """Return a night as a side; it is named after its set if it is all of that."""
+    day = f"{datetime.fromtimestamp(DAY * at, UTC):%Y-%m-%d}"
+    names = {row.set_name for row in rows}
+    name, *others = names
+    if others or sets[name] > 1:
+        name = f"{counted(len(names), 'set')} of {day} (UTC)"
+    groups = sorted(known.groups(rows), key=lambda group: group.key)
+    return Side(name=name, groups=tuple(groups), runs={}, day=day)
 
 
 # -- by name --------------------------------------------------------------------------------------
