@@ -44,7 +44,7 @@ from k8sbench.report import group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
-    from k8sbench.model.compared import CaseChange, CaseHistory, Comparison
+    from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison
     from k8sbench.model.group import GroupRow
     from k8sbench.store.sql_store import SqlStore
 
@@ -133,6 +133,7 @@ def _compare(
     """Compare two sides, with the baselines of their cases and the causes of their changes."""
     _note_sides(one, two, note)
     compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
+    compared = over_time.with_marks(compared, known.groups)
     compared = since_baseline.added(compared, known.baselines.values(), known.groups)
     return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
 
@@ -178,6 +179,8 @@ class Overview(NamedTuple):
     """The newest two nights; None if no run that measures a speed has ended."""
     changes: list[CaseChange]
     """The newest first."""
+    alternating: list[AlternatingCase]
+    """Cases that alternate between two levels."""
 
 
 @stores.completed
@@ -196,10 +199,12 @@ def overview(
         fitting = chosen.chosen(rows)
         found = sides.newest_nights(known.groups, fitting)
         newest = _compare_nights(found, known, note) if found else None
-        changes = over_time.changes(fitting, known.groups, since)
-    if not changes:
+        sets = over_time.CaseSets(fitting, known.groups)
+        changes = sets.changes(since)
+        alternating = sets.alternating()
+    if not changes and not alternating:
         note(over_time.why_unchanged(fitting, since))
-    return Overview(newest, changes)
+    return Overview(newest, changes, alternating)
 
 
 def accept_levels(

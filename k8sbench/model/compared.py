@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.group import Group, Spread
-from k8sbench.model.series import Mark, Open
+from k8sbench.model.group import Changed, Group, Spread
+from k8sbench.model.series import Alternation, Closed, Mark, Open
 
 RateChange = Literal[
     "faster", "slower", "back", "no-difference", "undecided", "not-comparable", "one-side"
@@ -114,6 +114,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Change from which the case has not recovered with the newer side; None without one."""
     odd: Mark | None = None
     """Mark of the older side if the finding is ``back``, else None."""
+    changed: Changed | None = None
+    """Change that is open with the newer side's newest set, or that it shows; None without one."""
+    alternating: Alternation | None = None
+    """Two levels between which the case alternates as of that set; None if it does not."""
     since_baseline: SinceBaseline | None = None
     """None without a baseline of the case, and if the newest one has runs of a side."""
     finding: RateChange
@@ -185,6 +189,18 @@ class CaseChange(msgspec.Struct, frozen=True, kw_only=True):
     mark: Mark
     is_open: bool
     """True if the case has not recovered from it, or from an earlier one."""
+    closed: Closed | None = None
+    """The end of the open change that it was part of; None without one."""
+    of_several_models: bool = False
+    """True if the cases that were looked at have several GPU models."""
+
+
+class AlternatingCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case that alternates between two levels."""
+
+    group: Group
+    """The case in its newest set."""
+    levels: Alternation
     of_several_models: bool = False
     """True if the cases that were looked at have several GPU models."""
 
@@ -196,6 +212,8 @@ class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest first."""
     open: Open | None = None
     """Change from which the case has not recovered; None without one."""
+    alternating: Alternation | None = None
+    """Two levels between which the case alternates; None if it does not."""
     unmarked: str | None = None
     """Reason why no set could be judged."""
 

@@ -18,7 +18,7 @@ from k8sbench.model.facts import Facts, known_facts, take_facts
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
-from k8sbench.model.series import Kind, Line
+from k8sbench.model.series import Alternation, Kind, Line
 from k8sbench.model.spec_values import Precision
 
 SCRATCH = "from scratch"
@@ -478,6 +478,10 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     """Level from there on ÷ that before − 1."""
     of_set: float | None = None
     """Change upwards that the set itself shows within an open one; None without it."""
+    until: str | None = None
+    """Name of the last set of a drift; None of other kinds, and of one that an older set showed."""
+    together: int = 0
+    """Number of cases that share it; 0 if the case alone shows it, or an older set showed it."""
 
 
 class Newer(msgspec.Struct, frozen=True, kw_only=True):
@@ -520,6 +524,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """tflops_per_gpu ÷ the GPU's peak in the effective precision."""
     changed: Changed | None = None
     """Change that is open with this set, or that it shows; None without one."""
+    alternating: Alternation | None = None
+    """Two levels between which its case alternates; None if it does not."""
     missing_in: MissingIn | None = None
     """Newer sets that lack its case; None if none does."""
     behind_s: float | None = None

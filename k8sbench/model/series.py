@@ -60,7 +60,7 @@ class Open(NamedTuple):
 
     def includes(self, mark: Mark, began: float) -> bool:
         """True for the mark of each drop of it; ``began`` is the begin of the marked set."""
-        return began >= self.began and mark.is_change and mark.change < 0
+        return _is_drop(mark, began, self.began)
 
 
 class Closed(NamedTuple):
@@ -68,10 +68,20 @@ class Closed(NamedTuple):
 
     since: str
     """Set that the change began with."""
+    began: float
+    """Begin of the first drop of it, Unix seconds."""
     by: Literal["recovery", "person"]
     """``recovery`` of the case, or a ``person`` who accepted its level."""
     at: float
     """Begin of the set that showed the recovery, or the time of the acceptance; Unix seconds."""
+
+    def includes(self, mark: Mark, began: float) -> bool:
+        """True for the mark of each drop of it; ``began`` is the begin of the marked set."""
+        return _is_drop(mark, began, self.began)
+
+
+def _is_drop(mark: Mark, began: float, since: float) -> bool:
+    return began >= since and mark.is_change and mark.change < 0
 
 
 class Alternation(NamedTuple):

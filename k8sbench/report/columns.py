@@ -233,6 +233,9 @@ def _describe_sets(result: Result) -> dict[str, str]:
     if (changed := result.changed) is not None:
         mark, note = _describe_change(changed)
         words[mark] = f"{note}; see k8sbench history {result.group.key.benchmark}"
+    if (levels := result.alternating) is not None:
+        note = group_words.alternation(levels, result.group.unit)
+        words["alternating"] = f"{note}; see k8sbench history {result.group.key.benchmark}"
     return words
 
 
@@ -242,16 +245,15 @@ def _age(seconds: float) -> str:
 
 def _describe_change(changed: Changed) -> tuple[str, str]:
     """Write a change, and what it is."""
-    kind = "faster" if changed.ratio > 0 else "slower"
-    size = f"{abs(100 * changed.ratio):.1f} % {kind}"
     if changed.kind == "back":
-        return group_words.BACK, f"{size} in {changed.since} alone"
-    how = "" if changed.kind == "step" else f" ({changed.kind})"
+        return group_words.BACK, group_words.change(changed)
     mark = f"◀ {formats.signed_percent(changed.ratio)}"
+    note = group_words.change(changed)
     if changed.of_set is not None:
-        mark += f", this set {formats.signed_percent(changed.of_set)}"
-        how += f"; the set itself is {100 * changed.of_set:.1f} % faster"
-    return mark, f"{size} since {changed.since}{how}"
+        of_set = formats.signed_percent(changed.of_set)
+        mark += f", this set {of_set}"
+        note += f"; the set itself {of_set}"
+    return mark, note
 
 
 def _full_verdict(result: Result) -> Cell:

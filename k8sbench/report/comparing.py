@@ -13,7 +13,7 @@ import msgspec
 
 from k8sbench.model.compared import Compared, Comparison, Figures, SinceBaseline
 from k8sbench.model.errors import list_few
-from k8sbench.model.group import Group
+from k8sbench.model.group import Changed, Group
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.report import causes as cause_words
@@ -334,17 +334,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     units = group_words.units(case.group for case in compared.cases)
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
-    newer = "A" if compared.a_is_newer else "B"
-    for case, name in zip(compared.cases, names, strict=True):
-        side = case.a if compared.a_is_newer else case.b
-        own = side.sets if side is not None else ()
-        if case.open is not None and case.open.since not in own:
-            size = formats.signed_percent(case.open.change)
-            since = f"{size} since {case.open.since} ({case.open.kind})"
-            lines.append(f"{name}: {since}, still open with {newer}.")
-        if case.odd is not None:
-            size = formats.signed_percent(case.odd.change)
-            lines.append(f"{name}: {size} in {case.odd.since} alone.")
+    lines += _over_time(compared, names)
     lines += _since_baselines(compared, names)
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
@@ -355,6 +345,35 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         for cause, its in causes.items()
     ]
     return lines
+
+
+def _over_time(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
+    """Yield what the series of the cases say as of the newer side; equal changes share a line."""
+    newer = "A" if compared.a_is_newer else "B"
+    alike: dict[tuple[Changed, str], list[tuple[float, str]]] = {}
+    for case, name in zip(compared.cases, names, strict=True):
+        changed = case.changed
+        if changed is None and case.open is not None:
+            still = case.open
+            changed = Changed(kind=still.kind, since=still.since, ratio=still.change)
+        is_said = case.odd is not None and changed is not None and changed.kind == "back"
+        if changed is not None and not is_said:
+            side = case.a if compared.a_is_newer else case.b
+            is_earlier = side is None or changed.since not in side.sets
+            still_open = f", still open with {newer}" if case.open and is_earlier else ""
+            shared = msgspec.structs.replace(changed, ratio=0.0, of_set=None)
+            alike.setdefault((shared, still_open), []).append((changed.ratio, name))
+    for (shared, still_open), its in alike.items():
+        ratios = [ratio for ratio, _ in its]
+        size = formats.signed_range(min(ratios), max(ratios), " to ")
+        cases = list_few([name for _, name in its], MOST_NAMED)
+        yield f"{cases}: {group_words.change(shared, size)}{still_open}."
+    for case, name in zip(compared.cases, names, strict=True):
+        if case.odd is not None:
+            size = formats.signed_percent(case.odd.change)
+            yield f"{name}: {size} in {case.odd.since} alone."
+        if case.alternating is not None:
+            yield f"{name} {group_words.alternation(case.alternating, case.group.unit)}."
 
 
 def _since_baselines(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
@@ -478,6 +497,8 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         **{name: getattr(case, name) for name in _OF_COMPARED},
         "open": None if case.open is None else case.open._asdict(),
         "odd": None if case.odd is None else case.odd._asdict(),
+        "changed": case.changed and msgspec.structs.asdict(case.changed),
+        "alternating": case.alternating and group_words.levels(case.alternating),
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),

@@ -133,6 +133,7 @@ def row(result: Result) -> dict[str, Any]:
         **group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
         "changed": msgspec.to_builtins(result.changed),
+        "alternating": result.alternating and group_words.levels(result.alternating),
         "missing_in": msgspec.to_builtins(result.missing_in),
         "newer": msgspec.to_builtins(result.newer),
         "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
@@ -145,6 +146,7 @@ def row(result: Result) -> dict[str, Any]:
     missing["baseline"] = result.speedup.reason or "none"
     missing["fastest_batch_size"] = "its set has no sweep in which one batch is clearly faster"
     missing["changed"] = "nothing is open with this set, and it shows no change"
+    missing["alternating"] = "the case is not known to alternate between two levels"
     missing["missing_in"] = "no newer set of its kind lacks the case"
     missing["newer"] = "no newer set is without a figure"
     missing["published"] = result.deviations_reason or "not requested (--published)"

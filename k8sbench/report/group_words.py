@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from k8sbench.model.errors import Finding
-from k8sbench.model.group import IMPORTED, Group, Result, Spread
+from k8sbench.model.group import IMPORTED, Changed, Group, Result, Spread
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import ABSENT, counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.rules import ENDS_EARLY
+from k8sbench.model.series import Alternation
 from k8sbench.model.speed_options import option_words, speed_options_of
 from k8sbench.report import formats
 
@@ -24,6 +26,36 @@ if TYPE_CHECKING:
 
 BACK = "back after one night"
 """Verdict of a case whose set before differed once."""
+
+
+def change(changed: Changed, size: str = "", *, own: str = "") -> str:
+    """Write a change of a case over its sets: ``−5.0 % since night-10 (unconfirmed)``.
+
+    ``size`` replaces its own, for several cases. Where it begins with the set ``own``, it does not
+    name that.
+    """
+    size = size or formats.signed_percent(changed.ratio)
+    shared = f", all {changed.together} cases together" if changed.together else ""
+    if changed.kind == "back":
+        return f"{BACK} ({size} in {changed.since}){shared}"
+    since = "" if changed.since == own else f" since {changed.since}"
+    if changed.until is not None:
+        since = f" in the course of {changed.since} to {changed.until}"
+    kind = "" if changed.kind == "step" else f" ({changed.kind})"
+    return f"{size}{since}{kind}{shared}"
+
+
+def alternation(levels: Alternation, unit: str) -> str:
+    """Write between which levels a case alternates, and how far they are apart."""
+    apart = formats.percent(math.expm1(levels.high - levels.low))
+    low = formats.rate(math.exp(levels.low))
+    high = formats.rate(math.exp(levels.high))
+    return f"alternates between two levels, {apart} apart: {low} and {high} {unit}"
+
+
+def levels(found: Alternation) -> dict[str, float]:
+    """Build the fields of two levels: throughputs."""
+    return {"low": math.exp(found.low), "high": math.exp(found.high)}
 
 
 NO_GPU = "CPU processes: no GPU was used"

@@ -53,6 +53,8 @@ def _of_case(case: Compared, name: str, newest: str) -> Iterator[tuple[str, Next
         return
     over_time = _history(case.group)
     yield "history", NextCommand(f"To see {name} over time", over_time)
+    if case.alternating is not None:
+        return
     if case.open is None or case.open.kind == "unconfirmed":
         if run := _run_again(case.group):
             yield "again", NextCommand(f"The next set of {name} decides. To run it now", run)

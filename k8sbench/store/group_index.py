@@ -39,7 +39,7 @@ _PARTS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
     (Mark, ("mark", "change", "p", "since", "together")),
     (Open, ("open", "open_change", "open_since", "open_began")),
     (Expected, Expected._fields),
-    (Closed, ("closed_since", "closed_by", "closed_at")),
+    (Closed, ("closed_since", "closed_began", "closed_by", "closed_at")),
     (Alternation, Alternation._fields),
 )
 """Types of the fields of a judgement, and their columns; the first of one without it is NULL."""

@@ -88,6 +88,7 @@ CREATE TABLE series (
     open_since   TEXT,
     open_began   REAL,
     closed_since TEXT,
+    closed_began REAL,
     closed_by    TEXT,
     closed_at    REAL,
     low          REAL,

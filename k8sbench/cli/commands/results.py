@@ -421,8 +421,8 @@ def _write_overview(
     """Print the newest night of all cases, and the list of their changes."""
     from k8sbench.report import comparing, history, tables
 
-    newest, changed = comparisons.overview(chosen, scope, output.note, since=since)
-    listed = [history.changes_table(changed)] if changed else []
+    newest, changed, alternating = comparisons.overview(chosen, scope, output.note, since=since)
+    listed = [history.changes_table(changed, alternating)] if changed or alternating else []
 
     def as_text() -> Iterator[str]:
         if newest is not None:
@@ -440,7 +440,7 @@ def _write_overview(
     view: formats.View = {
         "table": lambda: "\n".join(as_text()),
         "markdown": lambda: "\n".join(as_markdown()),
-        "json": lambda: history.changes_document(changed, newest),
+        "json": lambda: history.changes_document(changed, alternating, newest),
         "csv": lambda: history.flat_changes(changed),
     }
     output.write(formats.written(output_format, view))

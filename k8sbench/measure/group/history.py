@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from k8sbench.measure.group import nights, series
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import times
-from k8sbench.model.compared import CaseChange, CaseHistory, Point
-from k8sbench.model.group import GroupRow
+from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
+from k8sbench.model.group import Changed, GroupRow
 from k8sbench.model.identity import UNKNOWN
-from k8sbench.model.series import Line, Mark
+from k8sbench.model.series import UNJUDGED, Closed, Judged, Line, Mark
+
+ALTERNATING = 10
+"""Newest sets of a case by which it alternates: what they show is no change."""
 
 
 def gpu_models(rows: Iterable[GroupRow]) -> dict[str, str]:
@@ -67,49 +72,159 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
         Point(group=group, at=group.began[0], mark=judged[group.key.id].mark)
         for group in known.groups(shown)
     )
-    still = None if measured is None else judged[measured.group_id].open
-    return CaseHistory(points=points, open=still, unmarked=_unmarked(case))
+    newest = UNJUDGED if measured is None else judged[measured.group_id]
+    return CaseHistory(
+        points=points,
+        open=newest.open,
+        alternating=newest.alternating,
+        unmarked=_unmarked(case),
+    )
 
 
-def changes(
-    fitting: Iterable[GroupRow], known: KnownGroups, since: float | None = None
-) -> list[CaseChange]:
-    """Return the changes that the sets of some cases show, the newest first.
+def as_of(shown: Iterable[GroupRow], known: KnownGroups) -> dict[str, Judged]:
+    """Return what their series say as of some sets, by group id.
 
-    A set that differed once is no change. With ``since``, Unix seconds, only those of sets with a
-    run since then.
+    Of a newest set without a figure it is what the newest one with a figure leaves open.
     """
-    rows = {row.group_id: row for row in fitting if nights.counts(row)}
-    judged = known.judged(rows.values())
-    still = {
-        line: found
-        for line, row in nights.newest(rows.values()).items()
-        if (found := judged[row.group_id].open) is not None
-    }
-    marks = {
-        group_id: one.mark
-        for group_id, one in judged.items()
-        if one.mark is not None
-        and one.mark.is_change
-        and (since is None or rows[group_id].ended >= since)
-    }
+    shown = list(shown)
+    without = {row.group_id: row.series for row in shown if row.median is None}
+    wanted = set(without.values())
+    before: dict[str, GroupRow] = {}
+    for case in cases(row for row in known.rows if row.series in wanted):
+        if (measured := newest_measured(case)) is not None:
+            later = case[case.index(measured) + 1 :]
+            before |= {row.group_id: measured for row in later if row.group_id in without}
+    judged = known.judged([*shown, *before.values()])
+    found = {row.group_id: judged[row.group_id] for row in shown}
+    for group_id, row in before.items():
+        found[group_id] = judged[row.group_id]._replace(mark=None, expected=None, closed=None)
+    return found
 
-    def is_open(row: GroupRow, mark: Mark) -> bool:
-        found = still.get(row.line)
+
+def changed(judged: Judged, set_name: str) -> Changed | None:
+    """Return the change that a set stands for: one that is open, else one that it shows itself."""
+    own = judged.mark
+    shown = judged.open or own
+    if own is not None and shown is not None and shown.kind == "unconfirmed":
+        shown = own  # what later sets have said of it
+    if shown is None or shown.kind == "once":
+        return None
+    of_set = None
+    if judged.open is not None and own is not None and own.is_change and own.change > 0:
+        of_set = own.change
+    found = Changed(kind=shown.kind, since=shown.since, ratio=shown.change, of_set=of_set)
+    if own is None or own.since != shown.since:
+        return found
+    until = set_name if own.kind == "drift" else None
+    return msgspec.structs.replace(found, until=until, together=own.together)
+
+
+def with_marks(compared: Comparison, known: KnownGroups) -> Comparison:
+    """Add to each case what its series says of the newer side's newest set."""
+    sides = [case.a if compared.a_is_newer else case.b for case in compared.cases]
+    newest = [None if side is None else side.groups[-1].row for side in sides]
+    judged = as_of((row for row in newest if row is not None), known)
+    marked = (
+        case
+        if row is None
+        else msgspec.structs.replace(
+            case,
+            changed=changed(judged[row.group_id], row.set_name),
+            alternating=judged[row.group_id].alternating,
+        )
+        for case, row in zip(compared.cases, newest, strict=True)
+    )
+    return msgspec.structs.replace(compared, cases=tuple(marked))
+
+
+class CaseSets:
+    """The sets of some cases that count, and what their series say of them."""
+
+    def __init__(self, fitting: Iterable[GroupRow], known: KnownGroups) -> None:
+        self._known = known
+        self._rows = {row.group_id: row for row in fitting if nights.counts(row)}
+        self._judged = known.judged(self._rows.values())
+        self._newest = nights.newest(self._rows.values())
+        models = {row.gpu_model for row in self._rows.values()} - {UNKNOWN}
+        self._has_several_models = len(models) > 1
+
+    def changes(self, since: float | None = None) -> list[CaseChange]:
+        """Return the changes that the sets show, the newest first.
+
+        A set that differed once is no change, nor are the newest sets of a case that alternates.
+        With ``since``, Unix seconds, only those of sets with a run since then.
+        """
+        alternating = self._of_alternation()
+        marks: dict[str, Mark] = {}
+        for group_id, row in self._rows.items():
+            mark = self._judged[group_id].mark
+            is_shown = since is None or row.ended >= since
+            if mark is not None and mark.is_change and is_shown and group_id not in alternating:
+                marks[group_id] = mark
+        closings = self._closings()
+        made = [
+            CaseChange(
+                group=group,
+                at=group.began[0],
+                mark=marks[group.key.id],
+                is_open=self._is_open(group.row, marks[group.key.id]),
+                closed=self._closed(group.row, marks[group.key.id], closings),
+                of_several_models=self._has_several_models,
+            )
+            for group in self._known.groups(self._rows[group_id] for group_id in marks)
+        ]
+        return sorted(made, key=lambda one: -one.at)
+
+    def alternating(self) -> list[AlternatingCase]:
+        """Return the cases that alternate between two levels as of their newest sets."""
+        levels = {
+            row.group_id: found
+            for row in self._newest.values()
+            if (found := self._judged[row.group_id].alternating) is not None
+        }
+        groups = self._known.groups(self._rows[group_id] for group_id in levels)
+        return [
+            AlternatingCase(
+                group=group,
+                levels=levels[group.key.id],
+                of_several_models=self._has_several_models,
+            )
+            for group in sorted(groups, key=lambda group: group.key)
+        ]
+
+    def _of_alternation(self) -> set[str]:
+        """Return the ids of the newest sets of cases that alternate."""
+        by_line: dict[Line, list[GroupRow]] = {}
+        for row in sorted(self._rows.values(), key=lambda row: row.began):
+            by_line.setdefault(row.line, []).append(row)
+        return {
+            row.group_id
+            for line, newest in self._newest.items()
+            if self._judged[newest.group_id].alternating is not None
+            for row in by_line[line][-ALTERNATING:]
+        }
+
+    def _is_open(self, row: GroupRow, mark: Mark) -> bool:
+        found = self._judged[self._newest[row.line].group_id].open
         return found is not None and found.includes(mark, row.began)
 
-    models = {row.gpu_model for row in rows.values()} - {UNKNOWN}
-    made = [
-        CaseChange(
-            group=group,
-            at=group.began[0],
-            mark=marks[group.key.id],
-            is_open=is_open(group.row, marks[group.key.id]),
-            of_several_models=len(models) > 1,
-        )
-        for group in known.groups(rows[group_id] for group_id in marks)
-    ]
-    return sorted(made, key=lambda one: -one.at)
+    def _closings(self) -> dict[Line, list[tuple[float, Closed]]]:
+        """Return the ends of open changes with the begins of their sets, by case, oldest first."""
+        found: dict[Line, list[tuple[float, Closed]]] = {}
+        for row in sorted(self._rows.values(), key=lambda row: row.began):
+            if (closed := self._judged[row.group_id].closed) is not None:
+                found.setdefault(row.line, []).append((row.began, closed))
+        return found
+
+    def _closed(
+        self, row: GroupRow, mark: Mark, closings: Mapping[Line, list[tuple[float, Closed]]]
+    ) -> Closed | None:
+        """Return the end of the open change that a drop was part of: the first after it."""
+        if mark.change >= 0 or self._is_open(row, mark):
+            return None
+        later = (closed for began, closed in closings.get(row.line, ()) if began >= row.began)
+        ends = (one for one in later if one.includes(mark, row.began))
+        return next(ends, None)
 
 
 def why_unchanged(fitting: Iterable[GroupRow], since: float | None = None) -> str:

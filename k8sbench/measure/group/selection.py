@@ -28,7 +28,6 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import (
     OUT_OF_MEMORY,
-    Changed,
     Group,
     GroupFilter,
     GroupRow,
@@ -135,7 +134,7 @@ def report(
     made = [group for group in of_sets if group.key.id in ids]
     among = known.singles(groups, made)
     results = speedup.results(made, among=among, find=find, published=published)
-    judged = _judged(shown, groups)
+    judged = history.as_of(shown, groups)
     ages = {} if every else _ages(shown)
     marked = (
         msgspec.structs.replace(
@@ -239,7 +238,7 @@ def _retired(
 ) -> list[GroupRow]:
     """Return the rows of cases that are not measured any more, and of which nothing is open."""
     found = [row for row in shown if row.group_id in lacking and lacking[row.group_id].gone]
-    judged = _judged(found, groups)
+    judged = history.as_of(found, groups)
     return [row for row in found if judged[row.group_id].open is None]
 
 
@@ -251,25 +250,6 @@ def _ages(shown: Sequence[GroupRow]) -> dict[str, float]:
     newest = max(begins.values(), default=0.0)
     older = {name: at for name, at in begins.items() if night_of(at) < night_of(newest)}
     return {row.group_id: newest - older[row.set_name] for row in shown if row.set_name in older}
-
-
-def _judged(shown: Sequence[GroupRow], groups: KnownGroups) -> dict[str, Judged]:
-    """Return what their series say of rows; of a newest set without a figure, what is open still.
-
-    That is what the newest set with a figure leaves open.
-    """
-    without = {row.group_id: row.series for row in shown if row.median is None}
-    wanted = set(without.values())
-    before: dict[str, GroupRow] = {}
-    for case in history.cases(row for row in groups.rows if row.series in wanted):
-        if (measured := history.newest_measured(case)) is not None:
-            later = case[case.index(measured) + 1 :]
-            before |= {row.group_id: measured for row in later if row.group_id in without}
-    still = groups.judged(before.values())
-    return {
-        **groups.judged(shown),
-        **{new: Judged(None, still[row.group_id].open, None) for new, row in before.items()},
-    }
 
 
 def _with_history(
@@ -286,24 +266,11 @@ def _with_history(
         key = result.group.key.id
         yield msgspec.structs.replace(
             result,
-            changed=_changed(judged[key]),
+            changed=history.changed(judged[key], result.group.key.set_name),
+            alternating=judged[key].alternating,
             newer=newer.get(key),
             fastest_batch_size=fastest.get(key),
         )
-
-
-def _changed(judged: Judged) -> Changed | None:
-    """Return the change of a set: one that is open, else one that it shows itself."""
-    own = judged.mark
-    shown = judged.open or own
-    if own is not None and shown is not None and shown.kind == "unconfirmed":
-        shown = own  # what later sets have said of it
-    if shown is None or shown.kind == "once":
-        return None
-    of_set = None
-    if judged.open is not None and own is not None and own.is_change and own.change > 0:
-        of_set = own.change
-    return Changed(kind=shown.kind, since=shown.since, ratio=shown.change, of_set=of_set)
 
 
 def _order(key: GroupKey) -> tuple[object, ...]:

@@ -37,7 +37,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -509,7 +509,9 @@ class Judge:
         elif state.fallen is not None:
             state.fallen = state.fallen._replace(change=math.expm1(apart))
             if state.fallen.change > -RELEVANT:
-                each.closed = Closed(state.fallen.since, "recovery", each.row.began)
+                each.closed = Closed(
+                    state.fallen.since, state.fallen.began, "recovery", each.row.began
+                )
                 state.fallen = None
 
     def _accept(self, each: _Set) -> None:
@@ -834,9 +836,10 @@ def _close(each: _Set, by_person_at: float | None = None) -> None:
     """Close what is open, and note by whom."""
     state = each.state
     if state.fallen is not None:
-        by_person = by_person_at is not None
         at = each.row.began if by_person_at is None else by_person_at
-        each.closed = Closed(state.fallen.since, "person" if by_person else "recovery", at)
+        fallen = state.fallen
+        by: Literal["recovery", "person"] = "recovery" if by_person_at is None else "person"
+        each.closed = Closed(fallen.since, fallen.began, by, at)
     state.reference = None
     state.fallen = None
 

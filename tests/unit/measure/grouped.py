@@ -13,12 +13,21 @@ from k8sbench.model.series import UNJUDGED, Judged
 
 
 class Grouped:
-    """Implements :class:`KnownGroups`."""
+    """Implements :class:`KnownGroups`.
 
-    def __init__(self, groups: Iterable[Group], runs: Iterable[Run] = ()) -> None:
+    ``judged``: what the series say of sets, by name, in place of the rule.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[Group],
+        runs: Iterable[Run] = (),
+        judged: Mapping[str, Judged] | None = None,
+    ) -> None:
         self.runs: Mapping[str, Run] = {run.run_id: run for run in runs}
         self._groups = {group.key.id: group for group in groups}
         self.rows: Sequence[GroupRow] = [group.row for group in self._groups.values()]
+        self._given = judged
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
         return [self._groups[row.group_id] for row in rows]
@@ -28,7 +37,9 @@ class Grouped:
 
     @functools.cached_property
     def _judged(self) -> Mapping[str, Judged]:
-        return nights.judge(self.rows)
+        if self._given is None:
+            return nights.judge(self.rows)
+        return {row.group_id: self._given.get(row.set_name, UNJUDGED) for row in self.rows}
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         return {self.runs[run_id].plan.set_name for run_id in run_ids}

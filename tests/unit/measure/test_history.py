@@ -7,7 +7,7 @@ import pytest
 
 from k8sbench.measure.group import history, selection
 from k8sbench.measure.group.grouping import groups
-from k8sbench.model.compared import CaseHistory
+from k8sbench.model.compared import CaseChange, CaseHistory
 from k8sbench.model.group import GroupRow
 from k8sbench.report import history as written
 from tests.unit.measure.grouped import Grouped, histories
@@ -19,6 +19,10 @@ from tests.unit.report.factory import START, repeats
 def judged(values: Sequence[float]) -> CaseHistory:
     (found,) = histories([night(n, "1x8", [value]) for n, value in enumerate(values)])
     return found
+
+
+def changes(known: Grouped) -> list[CaseChange]:
+    return history.CaseSets(known.rows, known).changes()
 
 
 def marks(values: Sequence[float]) -> dict[int, float]:
@@ -110,7 +114,7 @@ def test_each_drop_of_a_case_that_has_not_recovered_is_open(
 ) -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *later])]
     known = Grouped(made)
-    found = history.changes(known.rows, known)
+    found = changes(known)
     assert [written.state(one) for one in found] == states
     # Each has the name of its case, without its set.
     names = {row[1].text for row in written.changes_table(found).rows}
@@ -121,7 +125,7 @@ def test_a_drop_too_small_to_stay_open_is_neither_open_nor_closed() -> None:
     quiet = [100 + (value - 100) / 10 for value in FLAT]
     values = [*quiet, *(0.996 * value for value in quiet)]
     known = Grouped([night(n, "1x8", [value]) for n, value in enumerate(values)])
-    (found,) = history.changes(known.rows, known)
+    (found,) = changes(known)
     assert (found.mark.kind, round(found.mark.change, 3), found.is_open) == ("step", -0.004, False)
     assert written.state(found) == ""
 
@@ -129,19 +133,19 @@ def test_a_drop_too_small_to_stay_open_is_neither_open_nor_closed() -> None:
 def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *dropped(0.05, 3)])]
     known = Grouped(made)
-    (alone,) = written.changes_table(history.changes(known.rows, known)).rows
+    (alone,) = written.changes_table(changes(known)).rows
     model = made[0].key.gpu_model
     assert model not in alone[1].text
     key = msgspec.structs.replace(made[0].key, gpu_model="A100")
     known = Grouped([*made, msgspec.structs.replace(made[0], key=key)])
-    (row,) = written.changes_table(history.changes(known.rows, known)).rows
+    (row,) = written.changes_table(changes(known)).rows
     assert row[1].text == f"{alone[1].text} {model}"
 
 
 def test_the_csv_of_changes_has_its_header_also_where_nothing_changed() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate([*FLAT, *dropped(0.05, 3)])]
     known = Grouped(made)
-    found = history.changes(known.rows, known)
+    found = changes(known)
     (change,) = written.changes_document(found)["changes"]
     header, (row,) = written.flat_changes(found)
     assert header == [*change]

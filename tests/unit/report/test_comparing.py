@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k8sbench.measure.group import causes, comparison
+from k8sbench.measure.group import causes, comparison, history
 from k8sbench.measure.group.grouping import groups
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
@@ -101,8 +101,8 @@ def test_a_case_is_still_open_with_the_newer_side_whichever_it_is() -> None:
         text = comparing.text(compared(a, b, among=among))
         return [line.partition(": ")[2] for line in text.splitlines() if "still open" in line]
 
-    assert opened("n05", "n06") == ["−4.9 % since n04 (step), still open with B."]
-    assert opened("n06", "n05") == ["−4.9 % since n04 (step), still open with A."]
+    assert opened("n05", "n06") == ["−4.9 % since n04, still open with B."]
+    assert opened("n06", "n05") == ["−4.9 % since n04, still open with A."]
     assert opened("n03", "n04") == opened("n04", "n03") == []
 
 
@@ -187,7 +187,8 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
     known = grouped(runs)
     found = comparison.newest_sets(known, known.rows)
     assert found is not None
-    printed = comparing.text(causes.explained(found, {}, known), width=80)
+    found = causes.explained(history.with_marks(found, known), {}, known)
+    printed = comparing.text(found, width=80)
     head, *_, causes_found = printed.strip().split("\n\n")
     begin = "```text\n$ k8sbench compare night-09 night-10\n"
     page = ROOT / "docs" / "compare.md"
