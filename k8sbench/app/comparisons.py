@@ -22,6 +22,7 @@ from k8sbench.measure.group import (
     causes,
     comparison,
     missing,
+    new_cases,
     nights,
     selection,
     sides,
@@ -134,6 +135,7 @@ def _compare(
     _note_sides(one, two, note)
     compared = comparison.compare(one, two, limit=limit, floor=floor, earlier=known.groups)
     compared = over_time.with_marks(compared, known.groups)
+    compared = new_cases.added(compared, known.groups)
     compared = since_baseline.added(compared, known.baselines.values(), known.groups)
     return causes.explained(compared, {**one.runs, **two.runs}, known.groups)
 

@@ -7,7 +7,7 @@ groups of equal runs (:class:`Figures`). The two sides of a case, its ratio and 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -75,6 +75,32 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Places of cases with these facts that show no change."""
 
 
+class FieldChange(NamedTuple):
+    """A field of the case list in which a new case differs from the one in whose place it is."""
+
+    name: str
+    a: str
+    """Value of the case before."""
+    b: str
+
+
+class NewCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A case in the place of another, which ended: a renamed pool, another GPU model or default."""
+
+    since: str
+    """Its first set."""
+    fields: tuple[FieldChange, ...]
+    """Fields in which it differs."""
+    a: float
+    """Median of the last sets of the case before, samples/s."""
+    b: float
+    """Median of its own sets, samples/s."""
+    ratio: float | None
+    """b ÷ a; None if the two cannot be compared."""
+    not_comparable: tuple[str, ...] = ()
+    """Ids of what forbids the ratio."""
+
+
 class SinceBaseline(msgspec.Struct, frozen=True, kw_only=True):
     """The second side of a case against the newest baseline of the case."""
 
@@ -118,6 +144,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Change that is open with the newer side's newest set, or that it shows; None without one."""
     alternating: Alternation | None = None
     """Two levels between which the case alternates as of that set; None if it does not."""
+    new: NewCase | None = None
+    """Place of another case that the newer side's case has taken; None if it is not new."""
     since_baseline: SinceBaseline | None = None
     """None without a baseline of the case, and if the newest one has runs of a side."""
     finding: RateChange
@@ -216,6 +244,8 @@ class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Two levels between which the case alternates; None if it does not."""
     unmarked: str | None = None
     """Reason why no set could be judged."""
+    new: NewCase | None = None
+    """Place of another case that it has taken; None if it is not new."""
 
     @property
     def group(self) -> Group:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.model.compared import Compared, Comparison, Figures, SinceBaseline
+from k8sbench.model.compared import Compared, Comparison, Figures, NewCase, SinceBaseline
 from k8sbench.model.errors import list_few
 from k8sbench.model.group import Changed, Group
 from k8sbench.model.measurement import SCHEMA
@@ -335,6 +335,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
     lines += _over_time(compared, names)
+    lines += _new_cases(compared, names)
     lines += _since_baselines(compared, names)
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
@@ -374,6 +375,22 @@ def _over_time(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
             yield f"{name}: {size} in {case.odd.since} alone."
         if case.alternating is not None:
             yield f"{name} {group_words.alternation(case.alternating, case.group.unit)}."
+
+
+def _new_cases(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
+    """Yield what is new of cases in the place of others; equal ones share a line."""
+    alike: dict[tuple[object, ...], list[tuple[NewCase, str, str]]] = {}
+    for case, name in zip(compared.cases, names, strict=True):
+        if (new := case.new) is not None:
+            # Without a ratio each has its own figures.
+            key = (new.since, new.fields, name if new.ratio is None else "")
+            alike.setdefault(key, []).append((new, name, case.group.unit))
+    for its in alike.values():
+        first, _, unit = its[0]
+        ratios = [new.ratio - 1 for new, *_ in its if new.ratio is not None]
+        size = formats.signed_range(min(ratios), max(ratios), " to ") if len(its) > 1 else ""
+        cases = list_few([name for _, name, _ in its], MOST_NAMED)
+        yield f"{cases}: {group_words.new_case(first, unit, size)}."
 
 
 def _since_baselines(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
@@ -499,10 +516,23 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "odd": None if case.odd is None else case.odd._asdict(),
         "changed": case.changed and msgspec.structs.asdict(case.changed),
         "alternating": case.alternating and group_words.levels(case.alternating),
+        "new": case.new and new_fields(case.new),
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
         "missing": missing,
+    }
+
+
+def new_fields(new: NewCase) -> dict[str, Any]:
+    """Build the fields of a case in the place of another."""
+    return {
+        "since": new.since,
+        "fields": {one.name: {"a": one.a, "b": one.b} for one in new.fields},
+        "a": new.a,
+        "b": new.b,
+        "ratio": new.ratio,
+        "not_comparable": list(new.not_comparable),
     }
 
 

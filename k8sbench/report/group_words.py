@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from k8sbench.model.compared import NewCase
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Changed, Group, Result, Spread
-from k8sbench.model.identity import UNKNOWN
+from k8sbench.model.identity import NOT_STATED, UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import ABSENT, counted, significant
 from k8sbench.model.plan import SMOKE_MARK, RunPlan
@@ -43,6 +44,36 @@ def change(changed: Changed, size: str = "", *, own: str = "") -> str:
         since = f" in the course of {changed.since} to {changed.until}"
     kind = "" if changed.kind == "step" else f" ({changed.kind})"
     return f"{size}{since}{kind}{shared}"
+
+
+ON = {"pool", "gpu_model", "node", "backend", "namespace"}
+"""Fields of a case that it runs on."""
+_TITLES = {"gpu_model": "GPU model", "amp_dtype": "half type", "batch_size": "batch"}
+"""Field of the case list → its words, where the name is not plain."""
+
+
+def new_case(new: NewCase, unit: str, size: str = "") -> str:
+    """Write what is new of a case: ``new since night-08: pool b; 2.9 % slower than on pool a``.
+
+    ``size`` is the range of the changes of several cases, in place of its own.
+    """
+    values = ", ".join(_field(one.name, one.b) for one in new.fields)
+    former = ", ".join(_field(one.name, one.a) for one in new.fields)
+    place = f"{'on' if all(one.name in ON for one in new.fields) else 'with'} {former}"
+    begin = f"new since {new.since}: {values}"
+    if new.ratio is None:
+        figures = f"{formats.rate(new.b)} {unit}, {formats.rate(new.a)} {place}"
+        return f"{begin}; {figures} (not comparable: {formats.unlike(new.not_comparable)})"
+    if size:
+        return f"{begin}; {size} against {former}"
+    share = formats.percent(abs(new.ratio - 1))
+    kind = "faster" if new.ratio > 1 else "slower"
+    return f"{begin}; {share} {kind} than {place}"
+
+
+def _field(name: str, value: str) -> str:
+    title = _TITLES.get(name, name.replace("_", " "))
+    return f"no {title}" if value == NOT_STATED else f"{title} {value}"
 
 
 def alternation(levels: Alternation, unit: str) -> str:

@@ -53,6 +53,9 @@ def _notes(series: CaseHistory) -> Iterator[str]:
     """Yield what is to be said of a case as a whole."""
     if series.alternating is not None:
         yield f"The case {group_words.alternation(series.alternating, series.group.unit)}."
+    if series.new is not None:
+        words = group_words.new_case(series.new, series.group.unit)
+        yield f"{words[0].upper()}{words[1:]}."
 
 
 def _row(point: Point, series: CaseHistory) -> tuple[Cell, ...]:
@@ -115,6 +118,7 @@ def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
                 "open": None if one.open is None else one.open._asdict(),
                 "alternating": one.alternating and group_words.levels(one.alternating),
                 "unmarked": one.unmarked,
+                "new": one.new and comparing.new_fields(one.new),
                 "points": [_point(point) for point in one.points],
             }
             for one, name in zip(series, _names(series), strict=True)

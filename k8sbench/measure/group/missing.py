@@ -111,6 +111,12 @@ def _intervals(cases: set[_Case], rows: Iterable[GroupRow]) -> dict[_Case, _Usua
     return {case: _usual(sorted(its)) for case, its in nights.items() if len(its) > 1}
 
 
+def is_gone(nights: Sequence[int], at: int) -> bool:
+    """Return True if a case of some nights, oldest first, is not measured any more at another."""
+    interval = _usual(nights).interval if len(nights) > 1 else _Usual().interval
+    return at - nights[-1] >= GONE * max(interval, 1.0)
+
+
 def _usual(nights: Sequence[int]) -> _Usual:
     newest = nights[-INTERVALS - 1 :]
     interval = statistics.median(later - night for night, later in itertools.pairwise(newest))

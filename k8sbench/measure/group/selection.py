@@ -18,6 +18,7 @@ from k8sbench.measure.group import (
     history,
     known,
     missing,
+    new_cases,
     opened,
     ratios,
     speedup,
@@ -188,6 +189,12 @@ def histories(
         rows = rows[-MOST_SETS:] if since is None else rows
         if rows:
             found.append(history.history(case, rows, groups))
+    lines = [one.group.row.line for one in found]
+    new = new_cases.new_cases(lines, groups)
+    found = [
+        msgspec.structs.replace(one, new=new.get(line))
+        for one, line in zip(found, lines, strict=True)
+    ]
     return sorted(found, key=lambda one: one.group.key)
 
 

@@ -11,6 +11,7 @@ import pytest
 from k8sbench.client import Client
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase
+from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.measure.changed_sets import a_set
@@ -203,6 +204,23 @@ def test_the_changes_of_all_cases_since_a_time_need_no_benchmark(fill: Fill, typ
     code, out, err = typed("history", "--since=2026-12-05")
     assert (code, err) == (0, "No case has changed since 2026-12-05 00:00 UTC.\n")
     assert out == typed("compare")[1]
+
+
+def test_a_renamed_pool_is_said_once_for_all_cases(fill: Fill, typed: Typed) -> None:
+    one, two = (NodePool(name=name, gpus_per_node=8, gpu_model="V100") for name in ("a", "b"))
+    for case in ("1x1", "1x8"):
+        fill(sets([100.0] * 3, case=case, pool=one))
+        renamed = repeats((97.1,) * 3, set_name="n03", at=START + 3e5, case=case, pool=two)
+        fill(renamed)
+    said = "new since n03: pool b; −2.9 % against pool a."
+    for command in ("compare", "history"):
+        assert typed(command)[1].count(said) == 1
+    document = json.loads(typed("compare", "-o", "json")[1])
+    schemas.validate("compare", document)
+    assert [case["new"]["since"] for case in document["cases"]] == ["n03", "n03"]
+    words = ("history", "resnet50", "--case=1x8")
+    assert "New since n03: pool b; 2.9 % slower than on pool a." in typed(*words)[1]
+    schemas.validate("history", json.loads(typed(*words, "-o", "json")[1]))
 
 
 def test_from_python_the_nights_are_compared_without_sides(
