@@ -42,6 +42,19 @@ def judged(
     return Judged(own, still, None, closed, alternating)
 
 
+def began(name: str) -> float:
+    """Return the begin of a night."""
+    return night(int(name.removeprefix("night-")), "1x8", [100.0]).began[0]
+
+
+def still_open(kind: str, change: float, since: str) -> Open:
+    return Open(kind, change, since, began(since))  # type: ignore[arg-type]
+
+
+def closed_since(since: str, by: str, at: float) -> Closed:
+    return Closed(since, began(since), by, at)  # type: ignore[arg-type]
+
+
 def rows_of(groups: Grouped) -> list[list[str]]:
     """Return the rows of the list of changes."""
     sets = history.CaseSets(groups.rows, groups)
@@ -76,7 +89,7 @@ def newest_two(groups: Grouped) -> Comparison:
     ],
 )
 def test_a_closed_change_says_when_and_by_what(by: str, words: str) -> None:
-    closed = Closed("night-003", by, AT)  # type: ignore[arg-type]
+    closed = closed_since("night-003", by, AT)
     groups = known(
         {"night-003": judged(mark("step", "night-003")), "night-007": judged(closed=closed)}
     )
@@ -88,8 +101,8 @@ def test_a_closed_change_says_when_and_by_what(by: str, words: str) -> None:
 
 
 def test_each_drop_is_closed_with_the_open_change_that_it_was_part_of() -> None:
-    first = Closed("night-002", "recovery", AT)
-    second = Closed("night-008", "person", AT + 86400)
+    first = closed_since("night-002", "recovery", AT)
+    second = closed_since("night-008", "person", AT + 86400)
     groups = known(
         {
             "night-001": judged(mark("step", "night-001", -0.03)),
@@ -110,11 +123,11 @@ def test_each_drop_is_closed_with_the_open_change_that_it_was_part_of() -> None:
 
 
 def test_what_is_open_again_is_not_closed() -> None:
-    still = Open("step", -0.02, "night-008")
+    still = still_open("step", -0.02, "night-008")
     groups = known(
         {
             "night-002": judged(mark("step", "night-002")),
-            "night-005": judged(closed=Closed("night-002", "recovery", AT)),
+            "night-005": judged(closed=closed_since("night-002", "recovery", AT)),
             "night-008": judged(mark("step", "night-008")),
             "night-011": judged(still=still),
         }
@@ -131,7 +144,7 @@ def test_what_is_open_again_is_not_closed() -> None:
 def test_a_change_that_all_cases_share_is_one_row() -> None:
     shared = {
         "night-011": judged(
-            mark("step", "night-011", together=3), still=Open("step", -0.021, "night-011")
+            mark("step", "night-011", together=3), still=still_open("step", -0.021, "night-011")
         )
     }
     groups = known(shared, cases=3)
@@ -189,7 +202,7 @@ def test_a_case_that_alternates_is_named_once_with_its_two_levels() -> None:
 
 def test_a_drift_has_its_first_and_its_last_set() -> None:
     drift = mark("drift", "night-005")
-    groups = known({"night-011": judged(drift, still=Open("drift", -0.021, "night-005"))})
+    groups = known({"night-011": judged(drift, still=still_open("drift", -0.021, "night-005"))})
     words = "−2.1 % in the course of night-005 to night-011 (drift)"
     (series,) = selection.histories(groups, groups.rows)
     assert written.change(series.points[-1], series).text == f"◀ {words}"
@@ -204,7 +217,7 @@ def test_a_drift_has_its_first_and_its_last_set() -> None:
         (judged(mark("unconfirmed", "night-011")), "−2.1 % since night-011 (unconfirmed)"),
         (judged(mark("step", "night-010")), "−2.1 % since night-010"),
         (judged(mark("back", "night-010")), "back after one night (−2.1 % in night-010)"),
-        (judged(still=Open("step", -0.02, "night-003")), "−2.0 % since night-003"),
+        (judged(still=still_open("step", -0.02, "night-003")), "−2.0 % since night-003"),
         (
             judged(mark("unconfirmed", "night-011", together=6)),
             "−2.1 % since night-011 (unconfirmed), all 6 cases together",
