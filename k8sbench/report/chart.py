@@ -37,8 +37,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Name in the legend; empty: none."""
     dashes: str = ""
     """Lengths of dashes and gaps; empty: drawn through."""
-    shape: Literal["dot", "square", "stroke", "none"] = "dot"
-    """Shape of a point; squares and upright strokes have no line."""
+    shape: Literal["dot", "loose", "square", "stroke", "none", "band"] = "dot"
+    """Shape of a point; loose dots, squares and upright strokes have no line.
+
+    A band is the area between the ends of the points' intervals.
+    """
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):

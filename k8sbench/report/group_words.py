@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -350,12 +350,14 @@ def names(
     groups: Sequence[Group],
     base: Callable[[Group], str] = case_name,
     written: Callable[[str], str] = str,
+    but: Collection[str] = (),
 ) -> dict[str, str]:
     """Map group id → unique name: ``base``, and what tells it from the others.
 
-    ``written`` changes a word; words that become empty tell nothing.
+    ``written`` changes a word; words that become empty tell nothing. ``but`` are headings of
+    :data:`TELL_APART` that no name has.
     """
-    words = {t: [written(word(group, t)) for group in groups] for t in TELL_APART}
+    words = {t: [written(word(group, t)) for group in groups] for t in TELL_APART if t not in but}
     told = telling(map(base, groups), words)
     return {
         group.key.id: " ".join(filter(None, (base(group), *(words[t][n] for t in told))))

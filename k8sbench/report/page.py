@@ -34,6 +34,7 @@ from k8sbench.report import (
     group_words,
     layout,
     plot,
+    scaling_chart,
     svg,
     words,
 )
@@ -316,7 +317,7 @@ def _section(
         "models": _models(results, page.lang),
         "over_sets": _drawn(over_sets),
         "more_cases": more_cases,
-        "charts": _drawn(plot.scaling(results, page.lang)),
+        "charts": _drawn(scaling_chart.charts(results, page.lang)),
         "environment": common,
         "tables": [
             _table(table, [(next(keys, ""), next(details, None)) for _ in table.rows], page.lang)

@@ -1,4 +1,4 @@
-"""Charts of results: throughput, scaling, cases over their sets, a run over time.
+"""Charts of results: throughput, cases over their sets, a run over time.
 
 A group without a figure has words in place of a bar. :mod:`.chart` draws them.
 """
@@ -6,8 +6,9 @@ A group without a figure has words in place of a bar. :mod:`.chart` draws them.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,19 +18,18 @@ from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report import columns, formats, group_words, svg
-from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Tick, Trace
+from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Trace
 from k8sbench.report.time_axis import TimeAxis, events
 from k8sbench.report.words import phrase, say
 
-NAMED = 8
-"""Maximum number of lines of a scaling chart."""
 CASE_HEIGHT = 48
 """Height of a case over its sets."""
-DASHES = ("", "6 3", "2 3", "6 3 2 3")
-"""Dashes of lines of one precision."""
-
-PUBLISHED: tuple[Literal["square", "stroke"], ...] = ("square", "stroke")
-"""Shapes of the published points of one precision."""
+MOST_POINTS = 140
+"""Maximum number of lines of a log that are drawn one by one."""
+MEDIANS = 48
+"""Number of medians that stand for more lines."""
+BAND = 0.8
+"""Share of the lines that the band around the medians holds: from the first to the last tenth."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,95 +141,6 @@ def _figure(spread: Spread, unit: str) -> str:
     return f"{formats.rate(spread.median)} {unit}" + (f" ({'–'.join(ends)})" if ends else "")
 
 
-def scaling(results: Sequence[Result], lang: str = "en") -> list[LineChart]:
-    """Draw how each benchmark scales on each framework: efficiency in per cent.
-
-    The points of a line have one baseline and one set, because a line through several would show
-    differences between days or machines as scaling. Benchmarks without a speedup on several GPUs
-    are left out. Published points stand beside the lines, if they were asked for.
-    """
-    lines: dict[tuple[str | None, str], list[Result]] = {}
-    for result in results:
-        if result.speedup.value is not None:
-            lines.setdefault((result.baseline, result.group.key.set_name), []).append(result)
-    charts: dict[str, list[list[Result]]] = {}
-    for line in lines.values():
-        if max(map(_gpus, line)) > 1:
-            key = line[0].group.key
-            facts = {"benchmark": key.benchmark, "framework": key.framework}
-            title = say(lang, "chart_scaling", **facts)
-            charts.setdefault(title, []).append(sorted(line, key=_gpus))
-    made: list[LineChart] = []
-    for title in sorted(charts):
-        newest = sorted(charts[title], key=lambda line: max(r.group.began for r in line))[-NAMED:]
-        number = len(charts[title])
-        few = say(lang, "chart_newest", named=NAMED, number=number) if number > NAMED else ""
-        made.append(_scaling(title + few, newest, lang))
-    return made
-
-
-def _gpus(result: Result) -> int:
-    return result.group.facts.world_size or 0
-
-
-def _scaling(title: str, rows: Sequence[Sequence[Result]], lang: str) -> LineChart:
-    names = group_words.names(
-        [row[0].group for row in rows],
-        lambda g: say(
-            lang,
-            "chart_line",
-            precision=group_words.precision(g),
-            impl=g.key.impl,
-            batch=g.key.batch_size,
-        ),
-    )
-    published: dict[tuple[str, str], dict[int, float]] = {}
-    for result in (one for row in rows for one in row if columns.asks_published(one)):
-        group = result.group
-        for source, speedups in result.published_speedups.items():
-            label = say(lang, "chart_published", source=source, precision=group.key.precision)
-            published.setdefault((label, kind(group)), {}).update(speedups)
-    gpus = {gpus for speedups in published.values() for gpus in speedups}
-    counts = sorted({1, *gpus, *(_gpus(result) for row in rows for result in row)})
-    ideal = (Dot(math.log2(counts[0]), 100), Dot(math.log2(counts[-1]), 100))
-    lines = [Trace(name=say(lang, "ideal"), kind="soft", points=ideal, dashes="4 4", shape="none")]
-    drawn: Counter[str] = Counter()
-    for row in rows:
-        first = row[0].group
-        dashes = DASHES[drawn[kind(first)] % len(DASHES)]
-        drawn[kind(first)] += 1
-        points = tuple(map(_efficiency, row))
-        name = names[first.key.id]
-        lines.append(Trace(name=name, kind=kind(first), points=points, dashes=dashes))
-    of_colour: Counter[str] = Counter()
-    for (label, colour), found in published.items():
-        points = tuple(
-            Dot(math.log2(at), 100 * value / at, f"{label}: {formats.percent(value / at)}")
-            for at, value in sorted(found.items())
-        )
-        shape = PUBLISHED[of_colour[colour] % len(PUBLISHED)]
-        of_colour[colour] += 1
-        lines.append(Trace(name=label, kind=colour, points=points, shape=shape))
-    return LineChart(
-        title=title,
-        panels=(Panel(lines=tuple(lines), suffix=" %", height=140),),
-        across=say(lang, "chart_gpus"),
-        ticks=tuple(Tick(math.log2(count), str(count)) for count in counts),
-    )
-
-
-def _efficiency(result: Result) -> Dot:
-    """Place an efficiency, with the interval of its throughput."""
-    gpus = _gpus(result)
-    share = (result.speedup.value or 0.0) / gpus
-    spread = result.group.spread
-    text = f"{result.group.key.case}: {formats.percent(share)}"
-    if spread is None or spread.low is None or spread.high is None:
-        return Dot(math.log2(gpus), 100 * share, text)
-    low, high = (100 * share * end / spread.median for end in (spread.low, spread.high))
-    return Dot(math.log2(gpus), 100 * share, text, low=low, high=high)
-
-
 def over_sets(
     series: Sequence[CaseHistory],
     axis: TimeAxis,
@@ -314,21 +225,63 @@ def sparkline(series: CaseHistory, axis: TimeAxis, lang: str = "en") -> str:
 
 
 def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:
-    """Draw a run's throughput by iteration, the measured window shaded."""
+    """Draw a run's throughput by iteration, the measured window shaded.
+
+    Of many lines, each part of the iterations shows the median of its lines, and a band that holds
+    most of them. The title counts the slow lines, which a band may hide.
+    """
     if run.curve is None or not any(run.curve.rates):
         return []
-    points = tuple(
+    points = [
         Dot(at, rate)
         for at, rate in zip(run.curve.iterations, run.curve.rates, strict=True)
         if rate is not None
-    )
-    shape: Literal["none", "dot"] = "none" if len(points) > 1 else "dot"
-    line = Trace(kind="fp32", points=points, shape=shape)
+    ]
     return [
         LineChart(
-            title=say(lang, "over_time", name=name, unit=run.unit),
-            panels=(Panel(lines=(line,), from_zero=True, height=110),),
+            title=say(lang, "over_time", name=name, unit=run.unit) + _slow_lines(run, points, lang),
+            panels=(Panel(lines=_lines_over_time(points, lang), from_zero=True, height=110),),
             across=say(lang, "iterations" if run.window is None else "iterations_shaded"),
             shade=None if run.window is None else (run.window[0] - 1.0, run.window[1]),
         )
     ]
+
+
+def _slow_lines(run: History, points: Sequence[Dot], lang: str) -> str:
+    """Count the lines of the window that took over twice the median line; empty if none did."""
+    first, last = run.window or (-math.inf, math.inf)
+    rates = [dot.y for dot in points if first <= dot.x <= last]
+    slow = sum(rate < statistics.median(rates) / 2 for rate in rates)
+    return say(lang, "slow_lines", slow=slow, lines=len(rates)) if slow else ""
+
+
+def _lines_over_time(points: Sequence[Dot], lang: str) -> tuple[Trace, ...]:
+    """Draw few points as they are, of many their medians and the band around these."""
+    if len(points) <= MOST_POINTS:
+        shape: Literal["none", "dot"] = "none" if len(points) > 1 else "dot"
+        return (Trace(kind="fp32", points=tuple(points), shape=shape),)
+    medians = tuple(_medians(points))
+    of_lines = say(lang, "medians", parts=len(medians), lines=len(points))
+    band = say(lang, "band", share=f"{round(100 * BAND)} %")
+    return (
+        Trace(name=band, kind="fp32", points=medians, shape="band"),
+        Trace(name=of_lines, kind="fp32", points=medians, shape="none"),
+    )
+
+
+def _medians(points: Sequence[Dot]) -> Iterator[Dot]:
+    """Yield the median of each part of the horizontal axis, with the ends of its band.
+
+    The parts are equally wide. One that a restart repeats has the points of all attempts.
+    """
+    least = min(dot.x for dot in points)
+    width = (max(dot.x for dot in points) - least) / MEDIANS or 1.0
+    parts: defaultdict[int, list[float]] = defaultdict(list)
+    for dot in points:
+        parts[min(int((dot.x - least) / width), MEDIANS - 1)].append(dot.y)
+    for place, rates in sorted(parts.items()):
+        several = rates if len(rates) > 1 else rates * 2
+        tenths = statistics.quantiles(several, n=10, method="inclusive")
+        yield Dot(
+            least + (place + 0.5) * width, statistics.median(rates), low=tenths[0], high=tenths[-1]
+        )

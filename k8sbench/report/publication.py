@@ -13,7 +13,15 @@ import msgspec
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.run import Run
-from k8sbench.report import document, environment, formats, group_words, plot, svg
+from k8sbench.report import (
+    document,
+    environment,
+    formats,
+    group_words,
+    plot,
+    scaling_chart,
+    svg,
+)
 from k8sbench.report.chart import Chart
 from k8sbench.report.environment import Given
 from k8sbench.report.plot import History
@@ -111,7 +119,7 @@ def charts(
     over_time = [one for run in timelines for one in plot.over_time(run, of_run[run.run_id], lang)]
     kinds: tuple[tuple[str, Sequence[Chart]], ...] = (
         ("throughput", plot.bars(results, lang)),
-        ("scaling", plot.scaling(results, lang)),
+        ("scaling", scaling_chart.charts(results, lang)),
         ("over-time", over_time),
     )
     return [

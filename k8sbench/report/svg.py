@@ -35,13 +35,11 @@ LINE = 16
 """Height of a line of text."""
 LETTER = 6.8
 """Mean width of a letter."""
-MOST_POINTS = 140
-"""Maximum number of points of a drawn line."""
-MARKS = {"dot": "d", "square": "q", "stroke": "w"}
+MARKS = {"dot": "d", "loose": "d", "square": "q", "stroke": "w"}
 """Shape of a point → its class, see :func:`css`."""
 STROKE = 5
 """Half the length of an upright stroke."""
-MIDDLES = {"square": "h0", "stroke": f"m0-{STROKE}v{2 * STROKE}"}
+MIDDLES = {"loose": "h0", "square": "h0", "stroke": f"m0-{STROKE}v{2 * STROKE}"}
 """Shape of a point without a line → its sign in a legend."""
 NEAR = 0.08
 """Distance of events that share a label, as a share of the width."""
@@ -69,6 +67,7 @@ def css(*, is_dark: bool = False) -> str:
         "overflow:visible}svg path{vector-effect:non-scaling-stroke}"
         "svg .l{fill:none;stroke:currentColor}svg .w{stroke-width:2}"
         "svg .d{stroke-width:6;stroke-linecap:round}svg .q{stroke-width:7;stroke-linecap:square}"
+        "svg .a{fill:currentColor;opacity:.3}svg .a.l{stroke-width:8}"
     )
     return rules + "".join(
         f"svg .{kind}{{color:{both[is_dark]}}}" for kind, both in COLOURS.items()
@@ -295,7 +294,12 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
         return plot.lines.place(scale(value))
 
     part = ET.SubElement(lines, "g", {"class": line.kind})
-    drawn = _thinned(line.points)
+    drawn = line.points
+    if line.shape == "band":
+        edge = [(plot.x(dot.x), y(dot.y if dot.high is None else dot.high)) for dot in drawn]
+        edge += [(plot.x(dot.x), y(dot.y if dot.low is None else dot.low)) for dot in drawn[::-1]]
+        ET.SubElement(part, "path", {"d": f"{_through(edge)}z", "class": "a"})
+        return
     if line.shape in ("dot", "none"):
         _path(part, _through([(plot.x(dot.x), y(dot.y)) for dot in drawn]), "w", dashes=line.dashes)
     if line.shape == "none":
@@ -342,7 +346,7 @@ def _names(root: ET.Element, chart: LineChart, top: float, left: float, width: f
     for line in (line for panel in chart.panels for line in panel.lines if line.name):
         place = f"{12 if line.shape in MIDDLES else 0} {_n(top + 8)}"
         shape = MIDDLES.get(line.shape, "h24")
-        classed = "q" if line.shape == "square" else "w"
+        classed = {**MARKS, "dot": "w", "band": "a"}.get(line.shape, "w")
         part = ET.SubElement(root, "svg", {"x": _n(left), "class": line.kind})
         _path(part, f"M{place}{shape}", classed, dashes=line.dashes)
         top = _text(root, left + 30, top + 12, line.name, width + left) - 12
@@ -407,20 +411,6 @@ def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float
     if low == high:
         return lambda _: (start + end) / 2
     return lambda value: start + (value - low) * (end - start) / (high - low)
-
-
-def _thinned(points: Sequence[Dot]) -> Sequence[Dot]:
-    """Keep the least and the most point of each part."""
-    if len(points) <= MOST_POINTS:
-        return points
-    ends = [len(points) * 2 * n // MOST_POINTS for n in range(MOST_POINTS // 2 + 1)]
-    parts = [range(first, last) for first, last in pairwise(ends)]
-    kept = {
-        place
-        for part in parts
-        for place in (min(part, key=lambda n: points[n].y), max(part, key=lambda n: points[n].y))
-    }
-    return [points[place] for place in sorted(kept)]
 
 
 # Elements

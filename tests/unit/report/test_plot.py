@@ -10,7 +10,8 @@ import msgspec
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
-from k8sbench.report import plot
+from k8sbench.reader.measuring.recorded import Curve
+from k8sbench.report import plot, scaling_chart
 from k8sbench.report.chart import Bar, BarChart, LineChart
 from k8sbench.report.svg import document
 from k8sbench.report.time_axis import time_axis
@@ -28,7 +29,7 @@ def bars(charts: list[BarChart]) -> list[Bar]:
 
 def test_the_picture_shows_every_row_with_its_words() -> None:
     results = example.made().results
-    drawn = ET.fromstring(document([*plot.bars(results), *plot.scaling(results)]))
+    drawn = ET.fromstring(document([*plot.bars(results), *scaling_chart.charts(results)]))
     text = " ".join(one.text or "" for one in drawn.findall(".//{*}text"))
     for words in (
         ": 2806.66 (5 of 8 runs); left out: gpu-count",
@@ -71,7 +72,7 @@ def test_a_precision_has_one_colour_in_all_charts() -> None:
     runs = [run(1.0, case="1x1"), run(7.0), run(2.0, case="1x1", **amp), run(14.0, **amp)]
     for some in (runs, runs[2:]):
         results = report(some, Wanted(every=True)).results
-        panels = [panel for one in plot.scaling(results) for panel in one.panels]
+        panels = [panel for one in scaling_chart.charts(results) for panel in one.panels]
         kinds = {line.name: line.kind for panel in panels for line in panel.lines}
         assert kinds["amp (fp16) k8sbench, batch 128"] == "amp-fp16"
         assert kinds.get("fp32 k8sbench, batch 128", "fp32") == "fp32"
@@ -134,7 +135,7 @@ def test_of_many_sets_only_changed_ones_tell_their_figures() -> None:
 
 
 def test_efficiency_is_in_per_cent_of_the_speed_of_one_gpu() -> None:
-    (one,) = plot.scaling(example.made().results)
+    (one,) = scaling_chart.charts(example.made().results)
     (panel,) = one.panels
     ideal, ours, theirs = panel.lines
     assert [(tick.at, tick.label) for tick in one.ticks or ()] == [(0, "1"), (2, "4"), (3, "8")]
@@ -146,9 +147,48 @@ def test_efficiency_is_in_per_cent_of_the_speed_of_one_gpu() -> None:
 def test_published_points_are_drawn_if_they_were_asked_for() -> None:
     for published, shapes in ((False, ["none", "dot"]), (True, ["none", "dot", "square"])):
         rows = report(example.runs(), Wanted(), find=example.find, published=published).results
-        (one,) = plot.scaling(rows)
+        (one,) = scaling_chart.charts(rows)
         (panel,) = one.panels
         assert [line.shape for line in panel.lines] == shapes
+
+
+def of_rates(rates: list[float], window: MeasuredWindow | None = None) -> LineChart:
+    """Return the chart of a run whose lines have some rates, one for each iteration."""
+    curve = Curve(iterations=tuple(range(1, len(rates) + 1)), rates=tuple(rates))
+    measured = msgspec.structs.replace(present(pages.timeline().measured), window=window)
+    (one,) = plot.over_time(plot.History(run_id="r", measured=measured, curve=curve), "r")
+    return one
+
+
+def test_of_many_lines_medians_are_drawn_with_a_band_of_most() -> None:
+    """A fifth of the lines takes twice as long: no median is low, and the band shows it."""
+    rates = [40.0 if n % 14 in (0, 5, 10) else 100.0 + n % 3 for n in range(3192)]
+    one = of_rates(rates)
+    band, medians = one.panels[0].lines
+    assert (band.shape, medians.shape) == ("band", "none")
+    assert len(medians.points) == plot.MEDIANS
+    assert all(100 <= dot.y <= 102 for dot in medians.points)
+    assert all((dot.low, dot.high) == (40, 102) for dot in band.points)
+    assert "684 of 3192" in one.title
+    of_window = of_rates(rates, MeasuredWindow(first_iteration=1, last_iteration=1400, seconds=1.0))
+    assert "300 of 1400" in of_window.title
+
+
+def test_few_lines_are_drawn_one_by_one_without_a_band() -> None:
+    rates = [100.0 + n % 3 for n in range(plot.MOST_POINTS)]
+    one = of_rates(rates)
+    (line,) = one.panels[0].lines
+    assert [dot.y for dot in line.points] == rates
+    assert "of" not in one.title.split()
+
+
+def test_a_restart_repeats_iterations_and_draws_no_line_backwards() -> None:
+    iterations = (*range(500), *range(300, 800))
+    curve = Curve(iterations=iterations, rates=(100.0,) * len(iterations))
+    (one,) = plot.over_time(plot.History(run_id="r", curve=curve), "r")
+    for line in one.panels[0].lines:
+        places = [dot.x for dot in line.points]
+        assert places == sorted(places)
 
 
 def chart(one: LineChart) -> dict[str, Any]:
@@ -170,7 +210,7 @@ def sets(count: int) -> list[LineChart]:
         for number in range(count)
         for case, rate in (("1x1", 100.0), ("1x4", 380.0 - number), ("1x8", 720.0))
     ]
-    return plot.scaling(report(runs, Wanted(every=True)).results)
+    return scaling_chart.charts(report(runs, Wanted(every=True)).results)
 
 
 def measured_part(window: MeasuredWindow | None) -> list[LineChart]:
@@ -183,10 +223,10 @@ def measured_part(window: MeasuredWindow | None) -> list[LineChart]:
 def test_the_charts_are_golden() -> None:
     part = MeasuredWindow(first_iteration=601, last_iteration=1190, seconds=1.0)
     scenes = {
-        "speedups": plot.scaling(example.made().results),
-        "one GPU": plot.scaling(report([run(100.0, case="1x1")], Wanted()).results),
+        "speedups": scaling_chart.charts(example.made().results),
+        "one GPU": scaling_chart.charts(report([run(100.0, case="1x1")], Wanted()).results),
         "two sets": sets(2),
-        "nine sets": sets(plot.NAMED + 1),
+        "nine sets": sets(scaling_chart.NAMED + 1),
         "a part was measured": measured_part(part),
         "nothing was measured": measured_part(None),
     }
