@@ -171,7 +171,9 @@ def _files_of_runs(
 
 
 MOST_DRAWN = 20
-"""Maximum number of run charts per page; each takes 0.1 s or more."""
+"""Maximum number of run charts of a report; each takes 0.1 s or more."""
+MOST_OF_PAGE = 10
+"""Maximum number of run charts of a page, which is to stay small."""
 
 
 def timelines(
@@ -193,7 +195,7 @@ def timelines(
         return []
     every = (member for group in groups for member in group.members)
     here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
-    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_DRAWN]
+    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_OF_PAGE]
     with stores.open_readonly(where, note) as store:
         runs: list[Run] = []
         for member in newest:

@@ -205,6 +205,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Creation of the first run, or its start by an imported log, Unix seconds."""
     mark: Mark | None = None
     """Change that it shows; None without one."""
+    closed: Closed | None = None
+    """Open change that it closed; None without one."""
 
 
 class CaseChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,13 +44,21 @@ def markdown(compared: Comparison, names: Sequence[str]) -> list[str]:
     return parts
 
 
-def of_begin(begin: OpenBegin, names: Sequence[str], lang: str) -> tuple[str, list[str]]:
-    """Write which open changes began in a set, and their causes, likeliest first."""
+def of_begin(
+    begin: OpenBegin, names: Sequence[str], lang: str, dates: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """Write which open changes began in a set, and their causes, likeliest first.
+
+    ``dates`` are those of the sets, by their names.
+    """
     compared = begin.compared
     its = [
         name for name, case in zip(names, compared.cases, strict=True) if case.finding == "slower"
     ]
-    sets = {"a": compared.a, "b": compared.b}
+    sets = {
+        side: f"{name} ({dates[name]})" if name in dates else name
+        for side, name in (("a", compared.a), ("b", compared.b))
+    }
     cases = _listed(its, lang)
     if not compared.causes:
         return words.say(lang, "begin_unexplained", cases=cases, **sets), []

@@ -1,6 +1,6 @@
-"""Commands to type next, after a comparison of the newest two nights.
+"""Commands to type next, after a comparison of the newest two nights, and for a case of the page.
 
-For each kind of finding there is one, of the case with the largest change.
+After a comparison there is one for each kind of finding, of the case with the largest change.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Group
 from k8sbench.report import group_words
+from k8sbench.report.attention import Noted
 
 
 class NextCommand(NamedTuple):
@@ -37,6 +38,23 @@ def of_nights(compared: Comparison, names: Sequence[str]) -> list[NextCommand]:
         for kind, found in _of_case(case, name, compared.b):
             first.setdefault(kind, found)
     return list(first.values())
+
+
+def of_noted(noted: Noted) -> Iterator[str]:
+    """Yield the commands to type next for a case of the page, the most useful first."""
+    first, *_ = noted.findings
+    group = noted.series.group
+    if first.sides is not None:
+        yield shlex.join(["k8sbench", "compare", *first.sides])
+    if first.kind == "invalid":
+        yield shlex.join(["k8sbench", "explain", group.key.id])
+    if first.kind == "alternating":
+        yield _history(group)
+    still = noted.series.open
+    if still is not None and still.kind != "unconfirmed":
+        yield f"{_history(group)} --accept-level"
+    if run := _run_again(group):
+        yield run
 
 
 def _of_case(case: Compared, name: str, newest: str) -> Iterator[tuple[str, NextCommand]]:

@@ -14,13 +14,15 @@ import functools
 import hashlib
 import importlib.resources
 import itertools
+import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import jinja2
 import msgspec
 
+from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, OpenBegin
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.measurement import Measurement
@@ -33,24 +35,27 @@ from k8sbench.report import (
     formats,
     group_words,
     layout,
+    next_commands,
     plot,
     scaling_chart,
     svg,
     words,
 )
 from k8sbench.report import causes as cause_words
-from k8sbench.report.attention import Noted
+from k8sbench.report.attention import Finding, Noted
 from k8sbench.report.chart import LineChart
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
 from k8sbench.report.time_axis import TimeAxis, time_axis
 
-MOST_NOTED = 40
+MOST_NOTED = 30
 """Maximum number of findings in the first table."""
 MOST_CASES = 8
 """Maximum number of cases of a benchmark that are drawn over their sets."""
 MOST_DRAWN = 30
 """Maximum number of such cases of a page, which several benchmarks share."""
+LONGEST_ID = 60
+"""Maximum number of letters that the name of a case gives to its id."""
 MOST_WORDS = 800
 """Maximum number of sets whose points tell their figures."""
 
@@ -84,11 +89,11 @@ def html(page: Page) -> str:
     """Write the page."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
     script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
-    end = "。" if page.lang == "zh" else "."
     noted = attention.noted(page.series, page.compared, page.results)
     groups = [one.group for one in page.series]
     cases = _cases(page, noted)
     axes = _axes(page)
+    ids = _ids(page.results)
     most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
     over_sets = {name: _over_sets(page, some[:most], axes) for name, some in cases.items()}
     text = _template().render(
@@ -96,22 +101,24 @@ def html(page: Page) -> str:
         word=word,
         colours=(svg.css(), svg.css(is_dark=True)),
         title=page.title or f"k8sbench: {word('Results')}",
-        at=datetime.fromtimestamp(page.at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        at=times.minute(page.at),
         version=page.version,
-        lead="; ".join(words.phrase(page.lang, part) for part in _states(page.results)) + end,
+        lead=_lead(page),
         first=_first(page, noted),
         since=_since(page, noted),
-        noted=_noted(page, noted[:MOST_NOTED], axes),
+        noted=_noted(page, noted[:MOST_NOTED], axes, ids),
         more_noted=len(noted[MOST_NOTED:]),
         causes=[
-            cause_words.of_begin(one, comparing.case_names(one.compared, groups), page.lang)
+            cause_words.of_begin(
+                one, comparing.case_names(one.compared, groups), page.lang, _dates(page)
+            )
             for one in page.begins
         ],
         head=[(word(name), value) for name, value in _head(page)],
         method=_method(page),
         legend=_legend(over_sets.values()),
         sections={
-            name: _section(page, name, over_sets[name], len(cases[name][most:]))
+            name: _section(page, name, over_sets[name], len(cases[name][most:]), ids)
             for name in _benchmarks(page)
         },
         script=script,
@@ -134,13 +141,20 @@ def _states(results: Sequence[Result]) -> list[str]:
     return [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
 
 
+def _lead(page: Page) -> str:
+    """Count the rows by state; say that the valid ones have no verdict."""
+    states = [words.phrase(page.lang, part) for part in _states(page.results)]
+    blank = words.say(page.lang, "blank_is_valid") if page.results else ""
+    return "; ".join(states) + blank + ("。" if page.lang == "zh" else ".")
+
+
 def _first(page: Page, noted: Sequence[Noted]) -> str:
     """Count the findings; say if there are none."""
     if not page.results:
         return ""
     if not noted:
         return words.say(page.lang, "nothing_to_report")
-    counts = collections.Counter(one.label for one in noted)
+    counts = collections.Counter(finding.label for one in noted for finding in one.findings)
     return _listed(page.lang, [f"{count} {label}" for label, count in counts.items()])
 
 
@@ -152,14 +166,20 @@ def _since(page: Page, noted: Sequence[Noted]) -> str:
     compared = page.compared
     if compared is None:
         return words.say(page.lang, "nothing_to_compare") if page.results else ""
-    named = [one.compared for one in noted if one.since == compared.b]
+    named = [
+        one.compared
+        for one in noted
+        if any(finding.since == compared.b for finding in one.findings)
+    ]
     loud = ("faster", "slower")
     counted_cases = [one for one in compared.cases if one.finding in loud or one not in named]
     if not counted_cases:
         return ""
     counts = comparing.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
     parts = _listed(page.lang, counts, end="")
-    return words.say(page.lang, "changed", a=compared.a, b=compared.b, parts=parts)
+    dates = _dates(page)
+    a, b = (_dated(name, dates) for name in (compared.a, compared.b))
+    return words.say(page.lang, "changed", a=a, b=b, parts=parts)
 
 
 def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
@@ -169,42 +189,106 @@ def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
     return text + (full_stop if end is None else end)
 
 
-def _noted(page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis]) -> dict[str, Any]:
-    """Lay out the findings: a case, what it is, its figures, and its sets as a small line."""
+def _dates(page: Page) -> dict[str, str]:
+    """Map each set with dates → its begin."""
+    begins: dict[str, float] = {}
+    groups = [result.group for result in page.results]
+    groups += [point.group for one in page.series for point in one.points]
+    for group in groups:
+        if group.dates is not None:
+            name = group.key.set_name
+            begins[name] = min(group.began[0], begins.get(name, group.began[0]))
+    return {name: times.minute(at) for name, at in begins.items()}
+
+
+def _dated(name: str, dates: Mapping[str, str]) -> str:
+    """Write a set with its date, if it has one."""
+    return f"{name} ({dates[name]})" if name in dates else name
+
+
+def _case_id(group: Group) -> str:
+    """Return the id of a case, which is equal on the pages of all nights."""
+    row = group.row
+    digest = hashlib.sha256(f"{row.series} {row.gpu_model}".encode()).hexdigest()[:6]
+    words = re.sub(r"[^a-z0-9]+", "-", group_words.case_name(group).lower())[:LONGEST_ID]
+    return f"case-{words.strip('-')}-{digest}"
+
+
+def _ids(results: Sequence[Result]) -> dict[str, str]:
+    """Map group id → id of its row: that of the case for its newest row, else its own."""
+    ids: dict[str, str] = {}
+    newest_first = sorted(results, key=lambda result: result.group.began, reverse=True)
+    for group in (result.group for result in newest_first):
+        case = _case_id(group)
+        ids[group.key.id] = group.key.id if case in ids.values() else case
+    return ids
+
+
+def _noted(
+    page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis], ids: Mapping[str, str]
+) -> dict[str, Any]:
+    """Lay out the findings: a case, what it is, its figures, its sets as a small line, commands."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
-    shown = {result.group.key.id for result in page.results}
     groups = [one.group for one in page.series]
     names = group_words.names(groups, group_words.with_models(groups))
+    dates = _dates(page)
     a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
     columns: dict[str, Callable[[Noted], str]] = {
         word("change"): lambda one: (
             "" if one.change is None else formats.signed_percent(one.change)
         ),
         words.say(page.lang, "from_to", a=a, b=b): lambda one: _between(one.compared),
-        word("since"): lambda one: one.since,
+        word("since"): lambda one: one.findings[0].since,
         word("set"): lambda one: one.set_name,
     }
     # A column without any figure would have an empty head, or say nothing.
     columns = {title: cell for title, cell in columns.items() if any(map(cell, noted))}
+    heights = _heights(noted)
     rows: list[dict[str, Any]] = []
     for one in noted:
         key = one.series.group.key
-        ids = (point.group.key.id for point in reversed(one.series.points))
+        of_case = (point.group.key.id for point in reversed(one.series.points))
         rows.append(
             {
-                "row": next((name for name in ids if name in shown), ""),
+                "row": next((ids[name] for name in of_case if name in ids), ""),
+                "id": _case_id(one.series.group),
                 "name": names[key.id],
-                "label": words.phrase(page.lang, one.label),
-                "words": words.phrase(page.lang, one.words),
-                "kind": _colour(one),
-                "cells": [_unbroken(cell(one)) for cell in columns.values()],
-                "svg": plot.sparkline(one.series, axes[key.benchmark], page.lang),
+                "findings": [
+                    (_colour(finding), *_worded(page, finding, is_first=not number, dates=dates))
+                    for number, finding in enumerate(one.findings)
+                ],
+                "cells": [
+                    (_unbroken(cell(one)), dates.get(cell(one), "")) for cell in columns.values()
+                ],
+                "svg": plot.sparkline(one.series, axes[key.benchmark], heights, page.lang),
+                "commands": [*next_commands.of_noted(one)],
             }
         )
     titles = [word("case"), word("finding"), *columns]
     if has_lines := any(row["svg"] for row in rows):
-        titles.append(word("history"))
+        low, high = (formats.signed_percent(height) for height in heights)
+        titles.append(words.say(page.lang, "sparklines", low=low, high=high))
     return {"columns": titles, "rows": rows, "has_lines": has_lines}
+
+
+def _worded(
+    page: Page, finding: Finding, *, is_first: bool, dates: Mapping[str, str]
+) -> tuple[str, str]:
+    """Write a finding's label and what stands behind it; the table has the first one's begin."""
+    parts = [words.phrase(page.lang, part) for part in finding.words]
+    if finding.since and not is_first:
+        parts.append(words.say(page.lang, "since_set", name=_dated(finding.since, dates)))
+    comma = "，" if page.lang == "zh" else ", "
+    return words.phrase(page.lang, finding.label), comma.join(parts)
+
+
+def _heights(noted: Sequence[Noted]) -> tuple[float, float]:
+    """Return the ends of the scale that all small lines share: figure ÷ median of its case − 1."""
+    shares = [0.0]
+    for one in noted:
+        rates = [point.group.spread.median for point in one.series.points if point.group.spread]
+        shares += [rate / statistics.median(rates) - 1 for rate in rates]
+    return min(shares), max(shares)
 
 
 def _between(case: Compared | None) -> str:
@@ -215,11 +299,13 @@ def _between(case: Compared | None) -> str:
     return change if case.low is None else f"{change} ({comparing.interval(case)})"
 
 
-def _colour(one: Noted) -> str:
-    """Return the colour of a finding."""
-    if one.kind in ("missing", "back"):
-        return "warn" if one.kind == "missing" else "soft"
-    return "faster" if (one.change or 0.0) > 0 else "slower"
+def _colour(finding: Finding) -> str:
+    """Return the colour of a finding: what is over, or of no direction, has none."""
+    if finding.kind in ("back", "closed", "alternating"):
+        return "soft"
+    if finding.kind == "missing":
+        return "warn"
+    return "faster" if (finding.change or 0.0) > 0 else "slower"
 
 
 def _axes(page: Page) -> dict[str, TimeAxis]:
@@ -232,7 +318,7 @@ def _axes(page: Page) -> dict[str, TimeAxis]:
 
 def _cases(page: Page, noted: Sequence[Noted]) -> dict[str, list[CaseHistory]]:
     """Map each benchmark → its cases with two sets or more, those with a finding first."""
-    places = {one.series.group.key.id: place for place, one in reversed([*enumerate(noted)])}
+    places = {one.series.group.key.id: place for place, one in enumerate(noted)}
 
     def order(one: CaseHistory) -> tuple[float, float]:
         return places.get(one.group.key.id, len(noted)), -one.points[-1].at
@@ -288,7 +374,11 @@ def _method(page: Page) -> list[str]:
 
 
 def _section(
-    page: Page, benchmark: str, over_sets: Sequence[LineChart], more_cases: int
+    page: Page,
+    benchmark: str,
+    over_sets: Sequence[LineChart],
+    more_cases: int,
+    ids: Mapping[str, str],
 ) -> dict[str, Any]:
     """Build a benchmark's part: charts, cases over their sets, rows."""
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
@@ -311,7 +401,7 @@ def _section(
         else None
         for group in order
     )
-    keys = iter([*(group.key.id for group in order)])
+    keys = iter([*(ids[group.key.id] for group in order)])
     tables = layout.tables(results, parities, "page")
     return {
         "models": _models(results, page.lang),
@@ -355,6 +445,7 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
     table = msgspec.structs.replace(table, captioned=True)
     titles = [column.title for column in table.columns]
     states = [row[-1].text for row in table.rows]
+    table = _without_valid(table)
     table = words.translated([table])[0] if lang == "zh" else table
     caption, places = captioned(table)
     is_name = [not (column.right or column.states) for column in table.columns]
@@ -370,7 +461,7 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
                     _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
                 ),
                 "cells": [_unbroken(row[n].text) for n in figures],
-                "kind": _kind(state),
+                "kind": _kind(state) if row[-1].text else "",
                 "marks": mark,
                 "more": more,
             }
@@ -382,6 +473,18 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
         "rows": made,
         "notes": notes,
     }
+
+
+def _without_valid(table: Table) -> Table:
+    """Leave out that a row is valid, which the page says once of all; its marks stay."""
+    rows = []
+    for row in table.rows:
+        *others, last = row
+        text = last.text
+        if table.columns[-1].states and state_of(text).rstrip(";") == "valid":
+            text = text.removeprefix("valid").removeprefix(";").strip()
+        rows.append((*others, msgspec.structs.replace(last, text=text)))
+    return msgspec.structs.replace(table, rows=tuple(rows))
 
 
 def _unbroken(text: str) -> str:
@@ -450,7 +553,9 @@ def _row(
             {
                 "id": member.run_id,
                 "rate": phrase(group_words.run_rate(member.rate, member.unverified, group.unit)),
-                "verdict": phrase(member.verdict or member.phase),
+                "verdict": ""
+                if member.verdict == "valid"
+                else phrase(member.verdict or member.phase),
                 "links": _links(member, page),
             }
             for member in group.members
@@ -492,6 +597,7 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
     own = ("impl", "variant", "backend", "pool", "image", "data", "training")
     found: dict[str, object] = {
         "set": key.set_name,
+        "began": times.minute(group.began[0]) if group.dates else None,
         **{name: getattr(key, name) for name in own},
         "device": group.device or group.facts.device,
         "GPU model": key.gpu_model,

@@ -19,7 +19,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report import columns, formats, group_words, svg
 from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Trace
-from k8sbench.report.time_axis import TimeAxis, events
+from k8sbench.report.time_axis import TimeAxis, dated, events
 from k8sbench.report.words import phrase, say
 
 CASE_HEIGHT = 48
@@ -199,8 +199,7 @@ def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
     assert spread is not None
     mark = None if point.mark is None or point.mark.kind == "back" else point.mark
     change = "" if mark is None else formats.signed_percent(mark.change)
-    day = f" ({formats.days([point.at])})" if group.dates else ""
-    text = f"{group.key.set_name}{day}: {_figure(spread, group.unit)}{change and f', {change}'}"
+    text = f"{dated(point)}: {_figure(spread, group.unit)}{change and f', {change}'}"
     return Dot(
         axis.place(point),
         spread.median,
@@ -212,16 +211,20 @@ def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
     )
 
 
-def sparkline(series: CaseHistory, axis: TimeAxis, lang: str = "en") -> str:
-    """Draw the sets of a case small, on the axis of its benchmark; empty for fewer than two."""
-    known = [point for point in series.points if point.group.spread is not None]
-    points = [
-        msgspec.structs.replace(_set(point, axis, has_words=False), text="") for point in known
-    ]
-    if len(points) < 2:
+def sparkline(
+    series: CaseHistory, axis: TimeAxis, heights: tuple[float, float], lang: str = "en"
+) -> str:
+    """Draw the sets of a case small, on the axis of its benchmark; empty for fewer than two.
+
+    ``heights`` are the ends of the vertical axis: figure ÷ median of the sets − 1.
+    """
+    known = [_set(point, axis, has_words=False) for point in series.points if point.group.spread]
+    if len(known) < 2:
         return ""
+    middle = statistics.median(dot.y for dot in known)
+    points = [Dot(dot.x, dot.y / middle - 1, kind=dot.kind) for dot in known]
     title = say(lang, "sparkline", sets=len(points))
-    return svg.sparkline(title, points, axis.ends)
+    return svg.sparkline(title, points, axis.ends, heights)
 
 
 def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:

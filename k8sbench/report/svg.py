@@ -29,12 +29,14 @@ RIGHT = 20
 """Room for half of the last tick's label."""
 STRETCHED = 400
 """Width of a line that is stretched to the width of its chart."""
-FINE = 10
+FINE = 5
 """Units of such a line for each pixel: its places are short, as whole numbers."""
 LINE = 16
 """Height of a line of text."""
 LETTER = 6.8
 """Mean width of a letter."""
+MOST_DOTS = 40
+"""Maximum number of points of a line that are dots; of more only those that say something are."""
 MARKS = {"dot": "d", "loose": "d", "square": "q", "stroke": "w"}
 """Shape of a point → its class, see :func:`css`."""
 STROKE = 5
@@ -88,12 +90,17 @@ def element(chart: LineChart) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def sparkline(title: str, points: Sequence[Dot], ends: tuple[float, float]) -> str:
-    """Draw one or more points as a small line without words, the last as a dot."""
+def sparkline(
+    title: str, points: Sequence[Dot], ends: tuple[float, float], heights: tuple[float, float]
+) -> str:
+    """Draw one or more points as a small line without words, the last as a dot.
+
+    ``ends`` and ``heights`` are the ends of the axes.
+    """
     root = _root(title)
     root.attrib |= {"viewBox": "-4 -4 128 32", "class": "spark"}
     x = _scale(ends, 0, 120)
-    y = _scale([point.y for point in points], 24, 0)
+    y = _scale(heights, 24, 0)
     places = [(round(x(point.x)), round(y(point.y))) for point in points]
     _path(root, _through(places), "soft")
     _path(root, _strokes([(*places[-1], 0)]), f"d {points[-1].kind}")
@@ -306,6 +313,7 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
         return
     mark = MARKS[line.shape]
     half = plot.lines.place(STROKE) if line.shape == "stroke" else 0.0
+    has_dots = line.shape != "dot" or len(drawn) <= MOST_DOTS
     plain = [dot for dot in drawn if not (dot.text or dot.kind)]
     parts = [([dot], _titled(part, dot.text, dot.kind)) for dot in drawn if dot.text or dot.kind]
     for dots, group in [*([(plain, part)] if plain else []), *parts]:
@@ -316,6 +324,8 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
         ]
         if ends:
             _path(group, _strokes(ends))
+        if dots is plain and not has_dots:
+            continue
         # A stroke without a length has the shape of its ends.
         middles = [(plot.x(dot.x), y(dot.y) - half, 2 * half) for dot in dots]
         _path(group, _strokes(middles), mark)
@@ -324,8 +334,12 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
 def _through(places: Sequence[tuple[float, float]]) -> str:
     """Write a line through places, each relative to the one before: half as long."""
     tenths = [(round(10 * x), round(10 * y)) for x, y in places]
-    moves = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise([(0, 0), *tenths])]
-    return "M" + "l".join(f"{_n(x / 10)} {_n(y / 10)}".replace(" -", "-") for x, y in moves)
+    first, *others = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise([(0, 0), *tenths])]
+    begin = f"M{_n(first[0] / 10)} {_n(first[1] / 10)}"
+    return begin + "".join(
+        f"l{_n(x / 10)} {_n(y / 10)}".replace(" -", "-") if y else f"h{_n(x / 10)}"
+        for x, y in others
+    )
 
 
 def _strokes(places: Sequence[tuple[float, float, float]]) -> str:

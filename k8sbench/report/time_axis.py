@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group
 from k8sbench.model.series import DAY
@@ -80,6 +81,12 @@ class TimeAxis(NamedTuple):
         return point.at if self.order is None else self.order[point.group.key.set_name]
 
 
+def dated(point: Point) -> str:
+    """Write the name of a set, and when it began."""
+    date = f" ({times.minute(point.at)})" if point.group.dates else ""
+    return f"{point.group.key.set_name}{date}"
+
+
 def time_axis(series: Sequence[CaseHistory]) -> TimeAxis:
     """Return the axis of the cases of a benchmark."""
     points = sorted((point for one in series for point in one.points), key=lambda point: point.at)
@@ -115,7 +122,8 @@ def events(
     for (name, _), found in changes.items():
         first, *others = dict.fromkeys(found)
         more = f" (+ {len(others)})" if others else ""
-        made.append(Event(axis.place(begins[name]), f"{name}: {first}{more}"))
+        begin = begins[name]
+        made.append(Event(axis.place(begin), f"{dated(begin)}: {first}{more}"))
     return tuple(sorted(made)[-MOST_EVENTS:])
 
 

@@ -87,7 +87,7 @@ LETTERS = """() => [...new Set([...document.querySelectorAll('svg text')].map(te
 """The sizes of the charts' letters, pixels."""
 
 
-UNFOLDED = "tbody > tr:not(:first-child):visible"
+UNFOLDED = "main tbody > tr:not(:first-child):visible"
 """The lines below a row: its details, or a note of it."""
 NOTE = "main td a[href^='#']"
 """The number of a note."""

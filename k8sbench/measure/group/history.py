@@ -69,7 +69,12 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
     measured = newest_measured(case)
     judged = known.judged(shown if measured is None else [*shown, measured])
     points = tuple(
-        Point(group=group, at=group.began[0], mark=judged[group.key.id].mark)
+        Point(
+            group=group,
+            at=group.began[0],
+            mark=judged[group.key.id].mark,
+            closed=judged[group.key.id].closed,
+        )
         for group in known.groups(shown)
     )
     newest = UNJUDGED if measured is None else judged[measured.group_id]

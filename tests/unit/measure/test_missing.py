@@ -137,9 +137,11 @@ def test_an_open_case_that_is_not_measured_any_more_stays_as_one_finding() -> No
     assert row.missing_in is not None
     assert row.missing_in.gone
     (one,) = noted(made.series, made.compared, made.results)
-    assert (one.label, one.set_name, one.since) == ("not measured", "night-11", "night-08")
+    (finding,) = one.findings
+    assert (finding.label, one.set_name) == ("not measured", "night-11")
+    assert finding.since == "night-08"
     assert one.change == pytest.approx(-0.05, abs=0.002)
     # Until then it is open, and missing.
     made = report([*nightly(range(14)), *dropped(12)], Wanted(), over_sets=True)
-    found = noted(made.series, made.compared, made.results)
-    assert [one.label for one in found] == ["open", "missing"]
+    (one,) = noted(made.series, made.compared, made.results)
+    assert [finding.label for finding in one.findings] == ["open", "missing"]

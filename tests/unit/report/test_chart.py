@@ -198,12 +198,13 @@ def test_round_ticks_include_the_figures() -> None:
 
 
 def test_a_small_line_ends_where_its_points_do() -> None:
-    root = parsed.svg(svg.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4)))
+    root = parsed.svg(svg.sparkline("3 sets", [Dot(0, 1), Dot(1, 3), Dot(2, 2)], (0, 4), (0, 4)))
     assert root.attrib["aria-label"] == "3 sets"
     assert not texts(root)
     line, dot = parsed.strokes(*root.iter("path"))
     (x0, y0), (x1, y1), (x2, y2) = line.places
-    left, _, width, _ = map(float, root.attrib["viewBox"].split())
+    left, top, width, height = map(float, root.attrib["viewBox"].split())
+    assert y2 == top + height / 2, "half of the scale that small lines share"
     assert x2 == left + width / 2, "half of its axis"
     assert x1 - x0 == x2 - x1 > 0
     assert y0 - y2 == y2 - y1 > 0, "up is more"
@@ -212,7 +213,7 @@ def test_a_small_line_ends_where_its_points_do() -> None:
 
 
 def test_a_page_gives_a_small_line_its_size() -> None:
-    root = parsed.svg(svg.sparkline("1 set", [Dot(0, 1)], (0, 4)))
+    root = parsed.svg(svg.sparkline("1 set", [Dot(0, 1)], (0, 4), (0, 2)))
     assert not {"width", "height"} & root.attrib.keys()
     styles = parsed.texts(parsed.tree(results_page.html(pages.page())).iter("style"))
     (rule, *_) = re.findall(rf"\.{root.attrib['class']} \{{([^}}]*)\}}", "".join(styles))

@@ -1,12 +1,14 @@
 """The axis of a benchmark's sets: ticks, places, and what changed between sets."""
 
 import random
+import re
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
 from k8sbench.model.compared import CaseHistory, Point
+from k8sbench.report.chart import Event
 from k8sbench.report.time_axis import MOST_EVENTS, MOST_TICKS, TimeAxis, events, time_axis
 from tests.unit.measure import nights
 from tests.unit.measure.grouped import histories
@@ -82,7 +84,8 @@ def test_another_image_or_program_is_an_event_of_its_set() -> None:
     assert [event.at for event in found] == [axis.place(one.points[2]), axis.place(one.points[4])]
     first, second = (event.text for event in found)
     assert first.endswith("→ registry/a@sha256:" + "1" * 12)
-    assert second.startswith("night-004: program ")
+    assert second.startswith("night-004 (2026-11-22 ")
+    assert " UTC): program " in second
     assert events([one, other], axis) == ()
 
 
@@ -95,11 +98,15 @@ def with_facts(one: CaseHistory, name: str, *values: object) -> CaseHistory:
     return msgspec.structs.replace(one, points=points)
 
 
+def without_date(event: Event) -> str:
+    return re.sub(r" \([^)]* UTC\)", "", event.text)
+
+
 def test_another_driver_is_an_event_and_an_unknown_one_is_not() -> None:
     (one,) = known(3)
     changed = with_facts(one, "driver", "535", "535", "550")
     (event,) = events([changed], time_axis([changed]))
-    assert event.text == "night-002: driver 535 → 550"
+    assert without_date(event) == "night-002: driver 535 → 550"
     unknown = with_facts(one, "driver", "535", None, "535")
     assert events([unknown], time_axis([unknown])) == ()
 
@@ -108,11 +115,11 @@ def test_other_nodes_are_events_unless_they_come_and_go() -> None:
     (one,) = known(6)
     stays = with_facts(one, "nodes", *[("n1",)] * 4, *[("n2", "n3")] * 2)
     (event,) = events([stays], time_axis([stays]))
-    assert event.text == "night-004: node n1 → n2, n3"
+    assert without_date(event) == "night-004: node n1 → n2, n3"
     goes = with_facts(one, "nodes", *[("n1",), ("n2",)] * 3)
     goes = with_facts(goes, "driver", *["535"] * 5, "550")
     (event,) = events([goes], time_axis([goes]))
-    assert event.text == "night-005: driver 535 → 550"
+    assert without_date(event) == "night-005: driver 535 → 550"
 
 
 def test_only_the_newest_events_are_drawn() -> None:
