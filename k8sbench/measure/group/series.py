@@ -509,10 +509,7 @@ class Judge:
         elif state.fallen is not None:
             state.fallen = state.fallen._replace(change=math.expm1(apart))
             if state.fallen.change > -RELEVANT:
-                each.closed = Closed(
-                    state.fallen.since, state.fallen.began, "recovery", each.row.began
-                )
-                state.fallen = None
+                _end(each, "recovery", each.row.began)
 
     def _accept(self, each: _Set) -> None:
         """Close the change of a case whose level was accepted before a set."""
@@ -833,15 +830,20 @@ def _follow(each: _Set, mark: Mark, reference: Reference, ended: int, night: _Ni
 
 
 def _close(each: _Set, by_person_at: float | None = None) -> None:
-    """Close what is open, and note by whom."""
-    state = each.state
-    if state.fallen is not None:
-        at = each.row.began if by_person_at is None else by_person_at
-        fallen = state.fallen
-        by: Literal["recovery", "person"] = "recovery" if by_person_at is None else "person"
+    """Close what is open: no later drop adds to it."""
+    if by_person_at is None:
+        _end(each, "recovery", each.row.began)
+    else:
+        _end(each, "person", by_person_at)
+    each.state.reference = None
+
+
+def _end(each: _Set, by: Literal["recovery", "person"], at: float) -> None:
+    """End the open change, and note by whom if it was large enough to be open."""
+    fallen = each.state.fallen
+    if fallen is not None and math.expm1(each.state.opened) <= -RELEVANT:
         each.closed = Closed(fallen.since, fallen.began, by, at)
-    state.reference = None
-    state.fallen = None
+    each.state.fallen = None
 
 
 # -- alternation ----------------------------------------------------------------------------------
