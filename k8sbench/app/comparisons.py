@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -21,7 +21,6 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.measure.group import (
     causes,
     comparison,
-    missing,
     new_cases,
     nights,
     selection,
@@ -40,7 +39,7 @@ from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
-from k8sbench.model.series import AcceptedLevel
+from k8sbench.model.series import AcceptedLevel, Judged
 from k8sbench.report import group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
@@ -256,26 +255,45 @@ def held_against(where: str | None, name: str) -> dict[tuple[str, ...], Held]:
         return comparison.against(kept, groups)
 
 
-def open_changes(where: str | None) -> dict[tuple[str, ...], float]:
-    """Return the present level of each case with an open change ÷ the level before it.
+ChangeKind = Literal["confirmed", "unconfirmed", "alternating"]
+"""Kind of a change of a case as of its newest set; a case has one at most.
 
-    By :func:`.comparison.labels`; of several cases with the same labels, the lowest. Cases that are
-    not measured any more are left out.
+``confirmed``: an open change that more than one set shows. ``unconfirmed``: a drop of its newest
+set alone. ``alternating``: the case alternates between two levels.
+"""
+KINDS = get_args(ChangeKind)
+
+
+def changed_cases(where: str | None) -> dict[ChangeKind, dict[tuple[str, ...], float]]:
+    """Return the ratio of the two levels of each case that changed.
+
+    That is the present level ÷ the one before the change, or the lower ÷ the higher of two that
+    alternate. By :func:`.comparison.labels`; of several cases with the same labels, the lowest.
+    A case that is not measured any more is among them: what is open does not end by waiting.
     """
+    found: dict[ChangeKind, dict[tuple[str, ...], float]] = {kind: {} for kind in KINDS}
     with stores.open_readonly(where, lambda _: None) as store:
         groups = StoredGroups(store, lambda _: None)
         newest = nights.newest(groups.rows)
         judged = groups.judged(newest.values())
-        open_rows = [row for row in newest.values() if judged[row.group_id].open is not None]
-        lacking = missing.in_newer_sets(open_rows, groups.rows)
-        gone = {name for name, one in lacking.items() if one.gone}
-        found: dict[tuple[str, ...], float] = {}
-        for group in groups.groups(row for row in open_rows if row.group_id not in gone):
-            still = judged[group.key.id].open
-            if still is not None:
+        changed = {row.group_id: _kind_and_ratio(judged[row.group_id]) for row in newest.values()}
+        rows = (row for row in newest.values() if changed[row.group_id] is not None)
+        for group in groups.groups(rows):
+            change = changed[group.key.id]
+            if change is not None:
+                kind, ratio = change
                 labels = comparison.labels(group.facts, group.key)
-                found[labels] = min(1 + still.change, found.get(labels, math.inf))
-        return found
+                found[kind][labels] = min(ratio, found[kind].get(labels, math.inf))
+    return found
+
+
+def _kind_and_ratio(judged: Judged) -> tuple[ChangeKind, float] | None:
+    if (levels := judged.alternating) is not None:
+        return "alternating", math.exp(levels.low - levels.high)
+    if judged.open is None:
+        return None
+    is_confirmed = judged.open.kind != "unconfirmed"
+    return "confirmed" if is_confirmed else "unconfirmed", 1 + judged.open.change
 
 
 # -- baselines ------------------------------------------------------------------------------------

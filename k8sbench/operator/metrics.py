@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from k8sbench.app import stores
-from k8sbench.app.comparisons import held_against, open_changes
+from k8sbench.app.comparisons import ChangeKind, changed_cases, held_against
 from k8sbench.measure.group import comparison
 from k8sbench.measure.group.comparison import Held
 from k8sbench.model.creation import QUOTA_FULL, WAITS_FOR_TURN
@@ -48,6 +48,21 @@ ROOM_SECONDS = 300.0
 """Interval of measuring the store's size."""
 HELD_SECONDS = 300.0
 """Interval of comparisons with earlier sets and the baseline, unless a run has ended."""
+CHANGES: Mapping[ChangeKind, tuple[str, str]] = {
+    "confirmed": (
+        "open_change_ratio",
+        "Level of a case divided by that before a confirmed drop, from which it has not recovered.",
+    ),
+    "unconfirmed": (
+        "unconfirmed_change_ratio",
+        "Newest set of a case divided by the level before, where one set alone shows a drop.",
+    ),
+    "alternating": (
+        "alternating_ratio",
+        "Lower level of a case divided by the higher, where it alternates between the two.",
+    ),
+}
+"""Kind of a changed case → its metric, and what that says. Alerts are of confirmed ones alone."""
 CASE = (
     *("benchmark", "variant", "framework", "precision", "case", "preset", "pool"),
     "served_namespace",
@@ -66,7 +81,7 @@ class Metrics(Collector):
         self._room: Room | None = None
         self._room_at = -ROOM_SECONDS
         self._held: dict[tuple[str, ...], Held] = {}
-        self._open: dict[tuple[str, ...], float] = {}
+        self._changed: dict[ChangeKind, dict[tuple[str, ...], float]] = {}
         self._held_at = -HELD_SECONDS
         self.state: OperatorState | None = None
         self.registry = CollectorRegistry()
@@ -120,15 +135,15 @@ class Metrics(Collector):
             self._held_at = now if is_due else self._held_at
         if is_due:
             self._held = {}
-            self._open = {}
+            self._changed = {}
             with contextlib.suppress(BenchError, OSError):
-                changes = open_changes(state.settings.store)
-                self._open = {_cut(case): ratio for case, ratio in [*changes.items()][:MOST_CASES]}
+                self._changed = changed_cases(state.settings.store)
             with contextlib.suppress(BenchError, OSError):
                 held = held_against(state.settings.store, name) if name else {}
                 self._held = {_cut(c): h for c, h in [*held.items()][:MOST_CASES]}
-        about = "Level of a case divided by that before a drop from which it has not recovered."
-        yield _family("open_change_ratio", about, self._open, CASE)
+        for kind, (metric, about) in CHANGES.items():
+            ratios = [*self._changed.get(kind, {}).items()][:MOST_CASES]
+            yield _family(metric, about, {_cut(case): ratio for case, ratio in ratios}, CASE)
         about = "Throughput of the newest complete set of a case, divided by the baseline's."
         yield _family("baseline_ratio", about, {c: h.ratio for c, h in self._held.items()}, CASE)
         about = "Whether the two differ by more than chance: a t-test, p up to 5 %."

@@ -62,7 +62,9 @@ def exposed() -> Sequence[tuple[str, dict[str, str]]]:
     held = {labels: comparison.Held(ratio=1.0, is_separated=False)}
     with (
         mock.patch.object(metrics, "held_against", return_value=held),
-        mock.patch.object(metrics, "open_changes", return_value={labels: 1.0}),
+        mock.patch.object(
+            metrics, "changed_cases", return_value={kind: {labels: 1.0} for kind in metrics.CHANGES}
+        ),
     ):
         families = text_string_to_metric_families(generate_latest(made.registry).decode())
     # An empty label is none for Prometheus.
@@ -410,6 +412,26 @@ def test_a_regression_takes_a_ratio_beyond_the_limit_and_separation(rules: pathl
     apart = {"k8sbench_baseline_separated": "1x60"}
     check(rules, HEALTHY | apart | {"k8sbench_baseline_ratio": "0.971x60"}, {}, [0, 30, 60])
     check(rules, HEALTHY | apart | {"k8sbench_baseline_ratio": "1.1x60"}, {}, [0, 30, 60])
+
+
+NOTES = {
+    "an odd set": "k8sbench_unconfirmed_change_ratio",
+    "a case that alternates": "k8sbench_alternating_ratio",
+}
+"""Change that is not confirmed → its series."""
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_only_a_confirmed_change_fires(rules: pathlib.Path, name: str) -> None:
+    noted = {NOTES[name]: "_x5 0.9x55"}
+    check(rules, HEALTHY | noted, {}, [0, 5, 30, 60])
+    slow = {"k8sbench_baseline_ratio": "0.95x60", "k8sbench_baseline_separated": "1x60"}
+    confirmed = {"k8sbench_open_change_ratio": "0.95x60"}
+    check(rules, HEALTHY | slow | noted, {"K8sbenchRegression": [4]}, [6, 30])
+    # Its next set confirms the drop: the note ends, and the alerts begin.
+    over = {NOTES[name]: "0.9x4 stale _x55"}
+    both = {"K8sbenchOpenChange": [30], "K8sbenchRegression": [30]}
+    check(rules, HEALTHY | slow | confirmed | over, both, [])
 
 
 def test_commands_of_alerts_name_a_namespace_that_the_operator_serves(newest: Helm) -> None:

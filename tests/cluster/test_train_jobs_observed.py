@@ -272,7 +272,7 @@ def test_a_step_of_twelve_nights_is_found_in_its_second_night(nights: Nights) ->
     began = [datetime.fromtimestamp(point["began_at"], UTC) for point in points.values()]
     assert began == [nights.start_of(night) for night in range(1, LAST + 1)]
     assert case["open"]["since"] == first
-    (level,) = comparisons.open_changes(str(observer.store)).values()
+    (level,) = comparisons.changed_cases(str(observer.store))["confirmed"].values()
     assert level == pytest.approx(0.97, abs=0.003), "what an operator's alert is about"
     page = parsed.tree(observer.run("results", "--output=html").out)
     assert first in parsed.text_of(next(page.iter("table")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from k8sbench.app import comparisons, stores
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.group import GroupFilter
 from k8sbench.model.phase import Phase
+from k8sbench.model.series import Alternation, Judged, Open
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from k8sbench.store.open_store import open_store
@@ -104,44 +107,95 @@ def test_the_nightly_command_of_the_chart_ends_with_7_for_a_regression(
     assert "--store cluster is the operator's store" in err
 
 
-# Open changes
+# Changed cases
 
-OPEN = "k8sbench_open_change_ratio"
+OPEN, UNCONFIRMED = "k8sbench_open_change_ratio", "k8sbench_unconfirmed_change_ratio"
+ALTERNATING = "k8sbench_alternating_ratio"
+FLAT = (100.0, 100.3, 99.8, 100.1, 99.9, 100.2)
 
 
-def test_a_drop_has_a_series_until_its_level_is_accepted(tmp_path: Path) -> None:
-    where = tmp_path / "other"
+@pytest.fixture
+def of_nights(tmp_path: Path) -> Metrics:
+    """The metrics of a store without a set."""
     made = Metrics()
-    made.state = OperatorState(settings=OperatorSettings(store=str(where)), is_leader=True)
-    flat = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2]
-    for number, rate in enumerate([*flat, 95.0, 95.2]):
-        runs = repeats([rate], case="1x8", set_name=f"n{number}", at=START + 86400.0 * number)
-        put(where, runs)
-        made.closed(runs[-1])
-        assert (OPEN in samples(made)) == (number >= len(flat))
-    assert samples(made)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
+    settings = OperatorSettings(store=str(tmp_path / "other"))
+    made.state = OperatorState(settings=settings, is_leader=True)
+    return made
+
+
+def store_of(made: Metrics) -> Path:
+    assert made.state is not None
+    assert made.state.settings.store is not None
+    return Path(made.state.settings.store)
+
+
+def measure(made: Metrics, night: int, rate: float, case: str = "1x8") -> None:
+    """Add a set of one run."""
+    at = START + 86400.0 * night
+    put(store_of(made), repeats([rate], case=case, set_name=f"n{night}", at=at))
+    made.closed(run(rate, case=case))
+
+
+def test_a_drop_is_open_once_a_second_set_confirms_it_until_its_level_is_accepted(
+    of_nights: Metrics,
+) -> None:
+    first = len(FLAT)
+    shown = []
+    for night, rate in enumerate([*FLAT, 95.0, 95.2]):
+        measure(of_nights, night, rate)
+        shown += [(night, name) for name in (OPEN, UNCONFIRMED) if name in samples(of_nights)]
+    assert shown == [(first, UNCONFIRMED), (first + 1, OPEN)]
+    assert samples(of_nights)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
     chosen = GroupFilter(benchmark="resnet50")
-    (level,) = comparisons.accept_levels(chosen, str(where), lambda _: None, at=time.time())
+    where = str(store_of(of_nights))
+    (level,) = comparisons.accept_levels(chosen, where, lambda _: None, at=time.time())
     assert level.set_name == "n7"
-    made.closed(runs[-1])
-    assert OPEN not in samples(made)
+    of_nights.closed(run(95.0))
+    assert not {OPEN, UNCONFIRMED} & samples(of_nights).keys()
 
 
-def test_a_drop_of_a_case_that_is_not_measured_any_more_has_no_series(tmp_path: Path) -> None:
-    where = tmp_path / "other"
-    made = Metrics()
-    made.state = OperatorState(settings=OperatorSettings(store=str(where)), is_leader=True)
+def test_an_open_drop_does_not_end_by_waiting(of_nights: Metrics) -> None:
+    for night, rate in enumerate([*FLAT, 95.0, 95.2]):
+        measure(of_nights, night, rate)
+        measure(of_nights, night, 100.0, "4x8")
+    for night in range(8, 20):
+        measure(of_nights, night, 100.0, "4x8")
+    assert samples(of_nights)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
 
-    def measure(night: int, case: str, rate: float) -> None:
-        put(where, repeats([rate], case=case, set_name=f"n{night}", at=START + 86400.0 * night))
 
-    for night, rate in enumerate([100.0, 100.3, 99.8, 100.1, 99.9, 95.0, 95.2]):
-        measure(night, "1x8", rate)
-        measure(night, "4x8", 100.0)
-    for night in range(7, 12):
-        measure(night, "4x8", 100.0)
-        made.closed(run(100.0))
-        assert (OPEN in samples(made)) == (night < 11)
-    measure(12, "1x8", 95.1)
-    made.closed(run(100.0))
-    assert samples(made)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
+def test_a_case_that_alternates_is_no_open_change(of_nights: Metrics) -> None:
+    low, high = (97.0, 97.1), (100.0, 100.1)
+    for night, rate in enumerate([*FLAT, *low, *high, *low, *high]):
+        measure(of_nights, night, rate)
+    found = samples(of_nights)
+    assert found[ALTERNATING] == {CASE: pytest.approx(0.97, abs=0.003)}
+    assert not {OPEN, UNCONFIRMED} & found.keys()
+
+
+@pytest.mark.parametrize(
+    ("judged", "metric", "ratio"),
+    [
+        (Judged(None, Open("step", -0.05, "n2", START), None), OPEN, 0.95),
+        (Judged(None, Open("drift", -0.02, "n2", START), None), OPEN, 0.98),
+        (Judged(None, Open("unconfirmed", -0.05, "n5", START), None), UNCONFIRMED, 0.95),
+        (
+            Judged(None, None, None, alternating=Alternation(math.log(99.0), math.log(100.0))),
+            ALTERNATING,
+            0.99,
+        ),
+    ],
+    ids=["step", "drift", "one set", "two levels"],
+)
+def test_each_kind_of_change_has_a_metric_of_its_own(
+    of_nights: Metrics, monkeypatch: pytest.MonkeyPatch, judged: Judged, metric: str, ratio: float
+) -> None:
+    for night, rate in enumerate(FLAT):
+        measure(of_nights, night, rate)
+    monkeypatch.setattr(
+        StoredGroups, "judged", lambda _, rows: {row.group_id: judged for row in rows}
+    )
+    found = samples(of_nights)
+    assert {name: found.get(name) for name in (OPEN, UNCONFIRMED, ALTERNATING)} == {
+        name: {CASE: pytest.approx(ratio)} if name == metric else None
+        for name in (OPEN, UNCONFIRMED, ALTERNATING)
+    }
