@@ -102,7 +102,7 @@ _SIDE = (
 """Fields of each group in a Paddle : PyTorch pair."""
 PLAIN = (
     *(name for name in _OF_GROUP if name != "by_estimator"),
-    *(*_DERIVED, "baseline", "fastest_batch_size", *_LAST),
+    *(*_DERIVED, "baseline", "fastest_batch_size", "behind_s", *_LAST),
     *_OF_TRAINING,
 )
 """Fields of a JSON row that are always columns of the CSV."""
@@ -129,6 +129,7 @@ def row(result: Result) -> dict[str, Any]:
     fields |= {
         "baseline": result.baseline,
         "fastest_batch_size": result.fastest_batch_size,
+        "behind_s": result.behind_s,
         **{name: getattr(group, name) for name in _LAST},
         **group_fields(group, _OF_TRAINING),
         "accuracy": msgspec.to_builtins(group.accuracy),
@@ -145,6 +146,7 @@ def row(result: Result) -> dict[str, Any]:
     }
     missing["baseline"] = result.speedup.reason or "none"
     missing["fastest_batch_size"] = "its set has no sweep in which one batch is clearly faster"
+    missing["behind_s"] = "its set is of the newest night shown, or all sets are shown"
     missing["changed"] = "nothing is open with this set, and it shows no change"
     missing["alternating"] = "the case is not known to alternate between two levels"
     missing["missing_in"] = "no newer set of its kind lacks the case"

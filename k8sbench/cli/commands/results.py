@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -333,6 +333,15 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
         for case, name in zip(compared.cases, names, strict=True)
         if case.a and case.a.values and case.b is None
     ]
+    unsure = _cases_that_cannot_show(compared, names)
+    if unsure:
+        limit = "a change"
+        if compared.limit is not None:
+            limit += f" of {100 * compared.limit:g} %"
+        output.note(
+            f"undecided: these runs cannot show {limit} ({list_few(unsure)}). Repeat more, or raise"
+            " the limit."
+        )
     if missing and gone:
         output.note(f"missing in B: {list_few(gone)}.")
         return REGRESSION_EXIT_CODE
@@ -346,21 +355,21 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
             "Nothing could be compared, so no regression could be seen.",
             "The lines below the table say why.",
         )
+    return UNDECIDED_EXIT_CODE if undecided and unsure else 0
+
+
+def _cases_that_cannot_show(compared: Comparison, names: Sequence[str]) -> list[str]:
+    """Return the cases without a finding whose runs cannot show a change of the limit.
+
+    Each with the smallest change that they can show: the case is judged by that.
+    """
     limit = 1.0 if compared.limit is None else compared.limit
-    unsure = [
+    return [
         f"{name}: {'one run on a side' if case.least is None else formats.percent(case.least)}"
         for case, name in zip(compared.cases, names, strict=True)
         if case.finding in ("no-difference", "undecided")
         and not (case.least and case.least <= limit)
     ]
-    if not unsure:
-        return 0
-    what = "a change" if compared.limit is None else f"a change of {100 * limit:g} %"
-    output.note(
-        f"undecided: these runs cannot show {what} ({list_few(unsure)}). Repeat more, or raise the"
-        " limit."
-    )
-    return UNDECIDED_EXIT_CODE if undecided else 0
 
 
 @click.command()

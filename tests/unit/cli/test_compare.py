@@ -18,7 +18,7 @@ from tests.unit.measure.histories import FLAT, dropped, sets
 from tests.unit.measure.nights import DAY
 from tests.unit.measure.sides import A, B, new, old
 from tests.unit.report import parsed
-from tests.unit.report.factory import START, run
+from tests.unit.report.factory import START, repeats, run
 from tests.unit.store import schemas
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()
@@ -129,6 +129,41 @@ def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed:
         assert typed("store", "remove", f"night-{number}", "--yes")[0] == 0
     code, out, _ = typed(*words)
     assert (code, "slower by more than 2 % between these two sets" in out) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("rate", "code"), [(94.0, 7), (97.6, 0), (100.1, 0)], ids=["slower", "within 3 %", "equal"]
+)
+def test_the_exit_code_does_not_change_with_the_number_of_earlier_sets(
+    fill: Fill, typed: Typed, rate: float, code: int
+) -> None:
+    words = ("compare", "night-8", "night-9", "--fail-on-regression=3%")
+    fill([*night(8, 100.0), *night(9, rate)])
+    codes = [typed(*words)[0]]
+    for number in reversed(range(8)):
+        fill(night(number, (100.2, 99.9, 100.1)[number % 3]))
+        codes.append(typed(*words)[0])
+    assert codes == [code] * 9
+
+
+@pytest.mark.parametrize("earlier", [0, 3, 4, 8])
+def test_a_case_that_cannot_show_the_limit_is_judged_by_what_it_can_show(
+    fill: Fill, typed: Typed, earlier: int
+) -> None:
+    """A line says so, also beside a case that is slower."""
+    noisy = (100.0, 104.0, 97.0, 102.0, 96.0, 103.0, 99.0, 105.0, 98.0, 101.0)
+    for number in range(8 - earlier, 10):
+        fill(night(number, noisy[number])[:1])
+    words = ("compare", "night-8", "night-9", "--fail-on-regression=1%")
+    assert typed(*words)[0] == 0
+    assert typed(*words, "--fail-on-undecided")[0] == UNDECIDED_EXIT_CODE
+    assert "these runs cannot show a change of 1 %" in typed(*words)[2]
+    slower = {"night-8": A, "night-9": B}
+    for number, (name, rates) in enumerate(slower.items(), 8):
+        fill(repeats(rates, set_name=name, case="4x8", at=START + 86400 * number))
+    code, _, err = typed(*words)
+    assert code == 7
+    assert "these runs cannot show a change of 1 %" in err
 
 
 def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(

@@ -10,7 +10,7 @@ from k8sbench.model.group import GroupFilter, Result
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
-from k8sbench.report import layout
+from k8sbench.report import document, layout
 from k8sbench.report.attention import noted
 from tests.unit.measure.grouped import report
 from tests.unit.report.factory import START, run
@@ -49,6 +49,8 @@ STOPS: Mapping[str, Fields] = {
     "tsm v100-16gb 1x8": {"benchmark": "tsm"},
     "resnet50 b 1x8": {"pool": NodePool(name="b", gpus_per_node=8, gpu_model="B")},
     "resnet50 v100-16gb 4x8": {"case": "4x8"},
+    # Nodes of another GPU model took the place of these in their pool.
+    "resnet50 v100-16gb 1x8": {"measured": {"gpu_model": "A"}},
 }
 """Benchmark, pool and case that stop → the fields of their runs."""
 
@@ -119,6 +121,7 @@ def test_a_row_of_an_earlier_night_has_its_set_and_age() -> None:
     assert row_of(made, "1x8").behind_s is None
     assert row_of(made, "4x8").behind_s == 3 * DAY - 3600
     (table,) = layout.tables([row_of(made, "4x8")], ())
+    assert document.row(row_of(made, "4x8"))["behind_s"] == 3 * DAY - 3600
     cell = table.rows[0][-1]
     assert cell.text.endswith("; 2d23h older")
     assert any("night-05-own" in note for note in cell.notes)
