@@ -44,6 +44,14 @@ def test_nodes_that_differ_widen_the_limit_by_their_own_spread() -> None:
     assert present(found.limits[0].limit) > 0.01
 
 
+@pytest.mark.parametrize(("count", "multiple"), [(8, 5.15), (16, 5.0), (100, 5.0)])
+def test_the_limit_is_five_times_the_noise_at_least(count: int, multiple: float) -> None:
+    found = check(nodes([1000 + 50 * number / count for number in range(count)]))
+    (limits,) = found.limits
+    noise = present(limits.noise) * (1 + 1 / limits.against) ** 0.5
+    assert present(limits.limit) / noise == pytest.approx(multiple, abs=0.01)
+
+
 def test_slow_nodes_hide_no_other_while_they_are_fewer_than_half() -> None:
     healthy = [1000, 1001, 999, 1002, 998]
     assert check(nodes([*healthy, 900, 940, 970])).to_cordon == ("gpu-5", "gpu-6", "gpu-7")
