@@ -51,6 +51,11 @@ class Member(msgspec.Struct):
     """Normal score of its distance from its level; None if it tells nothing of odd nights."""
     mark: Mark | None = None
 
+    @property
+    def is_odd(self) -> bool:
+        """True if the set differed once."""
+        return self.mark is not None and self.mark.kind == "once"
+
 
 class Waiting(msgspec.Struct):
     """An unconfirmed set, until later ones decide."""
@@ -99,6 +104,11 @@ class CaseState(msgspec.Struct):
         """Return the newest sets of the level, oldest first."""
         count = min(newest, self.in_level)
         return [member.value for member in self.members[-count:]] if count else []
+
+    def agreeing(self, newest: int) -> list[Member]:
+        """Return the newest sets of the level, less those that differed once, oldest first."""
+        members = self.members[-min(self.in_level, len(self.members)) :] if self.in_level else []
+        return [member for member in members if not member.is_odd][-newest:]
 
     def member(self, number: int) -> Member | None:
         """Return a set by its number among all; None if it is too old."""

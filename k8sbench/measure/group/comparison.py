@@ -92,7 +92,8 @@ def _compared(
     newer = a if a_is_newer else b
     lines = {group.row.line for group in (*a.groups, *b.groups)}
     judged = {} if earlier is None else _judged(newer, lines, earlier)
-    _decide(cases, judged, limit, floor, a_is_newer=a_is_newer)
+    odd = () if earlier is None else _odd_sets(b if a_is_newer else a, earlier)
+    _decide(cases, judged, limit, floor, odd=odd, a_is_newer=a_is_newer)
     if earlier is not None:
         _find_back(cases, earlier, a_is_newer=a_is_newer)
     return Comparison(
@@ -135,6 +136,16 @@ def _judged(newer: Side, lines: Collection[Line], earlier: Earlier) -> dict[Line
     return {line: judged[row.group_id] for line, row in chosen.items()}
 
 
+def _odd_sets(older: Side, earlier: Earlier) -> set[str]:
+    """Return the ids of the groups of a side whose sets differ from their levels."""
+    judged = earlier.judged(group.row for group in older.groups)
+    return {
+        group_id
+        for group_id, of_set in judged.items()
+        if of_set.mark is not None and of_set.mark.kind in ("once", "unconfirmed")
+    }
+
+
 def _begin(row: GroupRow) -> float:
     return row.began
 
@@ -145,21 +156,30 @@ def _decide(
     limit: float | None,
     floor: float,
     *,
+    odd: Collection[str] = (),
     a_is_newer: bool = False,
 ) -> None:
-    """Replace each case that has a ratio by its finding."""
+    """Replace each case that has a ratio by its finding.
+
+    ``odd`` are the ids of the older side's groups that differ from their levels.
+    """
     known = [_judged_of(case, judged, a_is_newer=a_is_newer) for case in cases]
-    found = _tests(cases, [one and one.expected for one in known], a_is_newer=a_is_newer)
-    ps = [test.p for test in found.values()]
+    expected_of = [one and one.expected for one in known]
+    found = _tests(cases, expected_of, odd, a_is_newer=a_is_newer)
     # The night as a whole is one more test.
-    more = any(test.p_of_night is not None for test in found.values())
-    decided = t_test.holm(ps, count=len(ps) + more)
-    for (place, test), (p, level) in zip(found.items(), decided, strict=True):
+    of_night = [test.p_of_night for test in found.values() if test.p_of_night is not None]
+    tests = len(found) + bool(of_night)
+    decided = t_test.holm([test.p for test in found.values()], count=tests)
+    for (place, test), (p_alone, level) in zip(found.items(), decided, strict=True):
         one = known[place]
         expected = one and one.expected
-        half = test.half(level)
+        least = half = test.half(level)
         if expected is None:
-            half = max(half, math.log1p(floor))
+            least = half = max(half, math.log1p(floor))
+        p_of_night = None if test.p_of_night is None else tests * test.p_of_night
+        p = p_alone
+        if p_of_night is not None and p_of_night <= ALPHA < p_alone:
+            p, half = p_of_night, test.half_by_night(ALPHA / tests)
         finding: RateChange = "no-difference"
         if p <= ALPHA and abs(test.difference) >= half:
             finding = "slower" if test.difference < 0 else "faster"
@@ -168,7 +188,7 @@ def _decide(
             cases[place],
             low=math.expm1(test.difference - half),
             high=math.expm1(test.difference + half),
-            least=-math.expm1(-half),
+            least=-math.expm1(-least),
             p=test.p,
             p_adjusted=p,
             earlier_sets=expected and expected.sets,
@@ -226,25 +246,27 @@ class _Test(NamedTuple):
 
     @property
     def p(self) -> float:
-        p = self.estimate.p(self.difference)
-        return p if self.p_of_night is None else min(p, self.p_of_night)
+        return self.estimate.p(self.difference)
 
     def half(self, level: float) -> float:
         """Return half the width of the interval."""
-        p = self.p
-        if p == self.p_of_night and self.difference:
-            # The spread with which the case alone would have the p of the night.
-            wide = distributions.student_quantile(level, self.estimate.freedom)
-            return (
-                abs(self.difference)
-                * wide
-                / distributions.student_quantile(p, self.estimate.freedom)
-            )
         return self.estimate.critical(level)
+
+    def half_by_night(self, level: float) -> float:
+        """Return that with the spread with which the case alone had the p of the night."""
+        freedom = self.estimate.freedom
+        quantiles = [
+            distributions.student_quantile(p, freedom) for p in (level, self.p_of_night or 1.0)
+        ]
+        return abs(self.difference) * quantiles[0] / quantiles[1]
 
 
 def _tests(
-    cases: Sequence[Compared], every: Sequence[Expected | None], *, a_is_newer: bool
+    cases: Sequence[Compared],
+    every: Sequence[Expected | None],
+    odd: Collection[str],
+    *,
+    a_is_newer: bool,
 ) -> dict[int, _Test]:
     """Return the tests of the cases that can be tested, by place."""
     found: dict[int, _Test] = {}
@@ -253,7 +275,7 @@ def _tests(
         if case.ratio is None or case.a is None or case.b is None:
             continue
         if expected is not None:
-            test = _against_level(case, expected, a_is_newer=a_is_newer)
+            test = _against_level(case, expected, odd, a_is_newer=a_is_newer)
             found[place] = test or _between(case.a, case.b, math.log(case.ratio), expected)
         elif min(len(case.a.values), len(case.b.values)) > 1:
             estimate = t_test.pooled([_logs(case.a), _logs(case.b)])
@@ -274,7 +296,9 @@ def _between(a: Figures, b: Figures, difference: float, expected: Expected) -> _
     return _Test(difference, Estimate(variance, series.both(expected.freedom, expected.tail)))
 
 
-def _against_level(case: Compared, expected: Expected, *, a_is_newer: bool) -> _Test | None:
+def _against_level(
+    case: Compared, expected: Expected, odd: Collection[str], *, a_is_newer: bool
+) -> _Test | None:
     """Return the test of the newer side's set against its level; None unless the other is of it.
 
     A set of the level says less of it than all of its sets.
@@ -283,7 +307,8 @@ def _against_level(case: Compared, expected: Expected, *, a_is_newer: bool) -> _
     if older is None or newer is None or len(older.groups) + len(newer.groups) > 2:
         return None
     former, row = older.groups[0].row, newer.groups[0].row
-    if former.line != row.line or not expected.level_began <= former.began < row.began:
+    is_of_level = expected.level_began <= former.began < row.began
+    if former.line != row.line or not is_of_level or former.group_id in odd:
         return None
     estimate = Estimate(
         expected.variance * expected.apart, series.both(expected.freedom, expected.tail)

@@ -182,6 +182,8 @@ class _Set(msgspec.Struct):
     score: float = 0.0
     closed: Closed | None = None
     """The change that was closed with it."""
+    back: Waiting | None = None
+    """The odd set that it is back from."""
 
 
 class Judge:
@@ -252,7 +254,9 @@ class Judge:
 
     def _set_of(self, row: GroupRow) -> _Set:
         state = self.cases.setdefault(row.line, CaseState())
-        return _Set(row, state, math.log(row.figure or math.nan), state.spread())
+        value = math.log(row.figure or math.nan)
+        back = self._decide(state, value)
+        return _Set(row, state, value, state.spread(), back=back)
 
     # -- 1 to 3: what is expected of a night, and one set ----------------------------------------
 
@@ -295,8 +299,7 @@ class Judge:
         return by_round
 
     def _judge_one(self, each: _Set, night: _Night, joint: _Joint | None) -> None:
-        """Decide about the unconfirmed sets of a case, and mark this one if it is odd."""
-        self._decide(each)
+        """Mark a set of a case if it is odd."""
         expected = each.expected
         if expected is None:
             return
@@ -316,29 +319,27 @@ class Judge:
         )
         each.state.waiting.append(Waiting(each.state.sets - 1, expected.level, expected.variance))
 
-    def _decide(self, each: _Set) -> None:
-        """Note which unconfirmed sets differed once: one of the next two is nearer to the level.
+    def _decide(self, state: CaseState, value: float) -> Waiting | None:
+        """Return the odd set that a new one is back from: it is nearer to the level than to that.
 
-        What neither of the two decides stays unconfirmed, until a cut confirms it.
+        One of the next two sets decides. What neither decides stays unconfirmed, until a cut
+        confirms it.
         """
-        state = each.state
+        back: Waiting | None = None
         left: list[Waiting] = []
         for waiting in state.waiting:
             odd = state.member(waiting.place)
             if odd is None:
                 continue
             waiting.nights += 1
-            is_back = abs(each.value - waiting.level) < abs(each.value - odd.value)
-            if not is_back:
-                if waiting.nights < 2:
-                    left.append(waiting)
-                continue
-            self._end_as_once(odd)
-            newest = state.members[-1]
-            odd.most = newest.most = MOST_ODD * waiting.variance
-            if odd.mark is not None:
-                state.members[-1].mark = odd.mark._replace(kind="back")
+            if abs(value - waiting.level) < abs(value - odd.value):
+                self._end_as_once(odd)
+                odd.most = MOST_ODD * waiting.variance
+                back = waiting
+            elif waiting.nights < 2:
+                left.append(waiting)
         state.waiting = left
+        return back
 
     def _end_as_once(self, odd: Member | None) -> None:
         """Note that an unconfirmed set differed once; one that began a change has another mark."""
@@ -362,16 +363,16 @@ class Judge:
             return False
         change = cut.after - cut.before
         newest = len(level) - cut.place
-        form = Form("step", cut.place, change, cut.before, night.apart.independent(cut.place))
-        view = state.level(DRIFT)
+        first = state.members[-newest]
+        view = state.agreeing(DRIFT)
+        place = next(at for at, member in enumerate(view) if member.round >= first.round)
+        form = Form("step", place, change, cut.before, night.apart.independent(cut.place))
         if len(view) >= SETTLED + 2:
-            best = levels.form_of(view, each.expected.variance)
-            place_of_cut = len(view) - newest
-            if best.change * change > 0 and (best.kind == "drift" or best.place != place_of_cut):
+            values = [member.value for member in view]
+            best = levels.form_of(values, each.expected.variance)
+            if best.change * change > 0 and (best.kind == "drift" or best.place != place):
                 form = best._replace(weight=_independent(best.weight, night))
-            else:
-                form = form._replace(place=place_of_cut)
-        self._change(each, form, len(view), p, night)
+        self._change(each, form, view, p, night)
         # Against the level before: what the change adds to the spread is no part of it.
         each.expected = each.expected._replace(
             level=cut.before,
@@ -383,21 +384,27 @@ class Judge:
         return True
 
     def _change(
-        self, each: _Set, form: Form, view: int, p: float, night: _Night, together: int = 0
+        self,
+        each: _Set,
+        form: Form,
+        view: Sequence[Member],
+        p: float,
+        night: _Night,
+        together: int = 0,
     ) -> None:
-        """Mark a change, and begin its level; ``view`` is the number of sets of the form."""
+        """Mark a change, and begin its level; ``view`` are the sets of the form."""
         state = each.state
-        members = state.members[-view:]
-        since = members[form.place]
+        since = view[form.place]
         mark = Mark(form.kind, math.expm1(form.change), min(1.0, p), since.set_name, together)
         is_step = form.kind == "step"
-        count = view - form.place if is_step else min(DRIFT_TAIL, view - 1)
+        changed = sum(member.round >= since.round for member in state.members)
+        count = changed if is_step else min(DRIFT_TAIL, state.in_level - 1)
         begun = state.members[-count:]
-        for member in members[form.place :]:
+        for member in state.members[-changed:]:
             if member.mark is not None and member.mark.kind in ("unconfirmed", "once", "back"):
                 member.mark = None
                 self._revise(member)
-        marked = since if is_step else members[-1]
+        marked = since if is_step else state.members[-1]
         marked.mark = mark
         self._revise(marked)
         # The set before, too: it may have begun the change.
@@ -423,11 +430,12 @@ class Judge:
     def _find_drift(self, each: _Set, night: _Night) -> bool:
         """Mark a drift of a level."""
         state = each.state
-        level = state.level(DRIFT)
-        newest = state.members[-1].mark
-        is_odd = newest is not None and newest.kind == "unconfirmed"
-        if len(level) < FEWEST_OF_DRIFT or is_odd or state.alternation or each.expected is None:
+        if state.waiting or state.alternation is not None or each.expected is None:
             return False
+        members = state.agreeing(DRIFT)
+        if len(members) < FEWEST_OF_DRIFT:
+            return False
+        level = [member.value for member in members]
         spread = t_test.with_usual(levels.spread_around_slope(level), night.usual)
         p = _p_of_slope(level, spread, night.correlation_of_drift) * night.cases
         if p > DRIFTED:
@@ -436,7 +444,7 @@ class Judge:
         if abs(form.change) < RELEVANT:
             return False
         form = form._replace(weight=_independent(form.weight, night))
-        self._change(each, form, len(level), p, night)
+        self._change(each, form, members, p, night)
         return True
 
     def _find_shared_drift(self, sets: Sequence[_Set], night: _Night) -> None:
@@ -478,7 +486,7 @@ class Judge:
         night: _Night,
     ) -> None:
         """Mark each case that moves as all do; ``first`` is the round of the first changed sets."""
-        forms: list[tuple[_Set, Form, int]] = []
+        forms: list[tuple[_Set, Form, Sequence[Member]]] = []
         for each in drifting:
             members = _since(each.state, begin)
             count = len(members)
@@ -488,9 +496,9 @@ class Judge:
             form = levels.form_at(shared.kind, [member.value for member in members], place)
             if form.change * shared.change > 0:
                 weight = _independent(form.weight, night)
-                forms.append((each, form._replace(weight=weight), count))
-        for each, form, count in forms:
-            self._change(each, form, count, p, night, together=len(forms))
+                forms.append((each, form._replace(weight=weight), members))
+        for each, form, view in forms:
+            self._change(each, form, view, p, night, together=len(forms))
 
     # -- 8: what is open --------------------------------------------------------------------------
 
@@ -675,6 +683,11 @@ def _join(each: _Set, night: _Night, *, counts: bool) -> None:
         counts=counts and bool(state.members),
         score=None if each.expected is None else each.score,
     )
+    if each.back is not None:
+        member.most = MOST_ODD * each.back.variance
+        odd = state.member(each.back.place)
+        if odd is not None and odd.mark is not None:
+            member.mark = odd.mark._replace(kind="back")
     state.members = [*state.members[1 - KEPT :], member]
     state.sets += 1
     state.in_level += 1
@@ -769,9 +782,8 @@ def _p_of_slope(level: Sequence[float], spread: Estimate, correlation: float) ->
 
 
 def _since(state: CaseState, begin: int) -> list[Member]:
-    """Return the sets of a level since a round."""
-    members = state.members[-min(state.in_level, KEPT) :]
-    return [member for member in members if member.round >= begin]
+    """Return the sets of a level since a round, less those that differed once."""
+    return [member for member in state.agreeing(KEPT) if member.round >= begin]
 
 
 def _independent(weight: float, night: _Night) -> float:

@@ -106,13 +106,13 @@ def test_a_case_that_is_back_after_one_night_has_not_changed(odd: float) -> None
     assert (finding.kind, listed[0].set_name, finding.since) == ("back", "night-011", "night-010")
     assert finding.change is None
     (words,) = finding.words
-    assert f"{100 * (odd - 1):.0f}"[1:] in words
+    assert "night-010" in words
     assert finding.sides == ("night-009", "night-010")
     assert found(13, 3, level=level) == []
 
 
 def test_two_sets_that_differ_without_a_mark_of_the_series_are_no_finding() -> None:
-    rates = [*FLAT, *FLAT, 100.55, 99.45]
+    rates = [*FLAT, *FLAT, 99.2]
     groups = [nights.night(n, "1x8", [rate]) for n, rate in enumerate(rates)]
     compared = newest_sets(groups)
     assert compared is not None
@@ -186,7 +186,7 @@ def test_an_alternating_case_is_one_row_with_its_two_levels() -> None:
 
 @pytest.mark.parametrize("by", ["recovery", "person"])
 def test_what_a_set_closed_is_listed_with_when_and_by_whom_and_is_no_change(by: Any) -> None:
-    closed = Closed(since="night-004", by=by, at=1_795_000_000.0)
+    closed = Closed(since="night-004", began=0.0, by=by, at=1_795_000_000.0)
     mark = Mark("step", 0.05, 0.001, "night-010")
     finding = only(marked(-2, mark=mark, closed=closed, of_series={}))
     assert (finding.kind, finding.since, finding.change) == ("closed", "night-004", None)
@@ -197,7 +197,7 @@ def test_what_a_set_closed_is_listed_with_when_and_by_whom_and_is_no_change(by: 
 
 
 def test_a_shared_change_says_how_many_cases_have_it_and_a_drift_its_course() -> None:
-    still = Open("drift", -0.021, "night-005")
+    still = Open("drift", -0.021, "night-005", 0.0)
     mark = Mark("drift", -0.021, 0.001, "night-005", together=6)
     finding = only(marked(mark=mark, of_series={"open": still}))
     assert finding.words[0] == "drift"
@@ -208,7 +208,7 @@ def test_a_shared_change_says_how_many_cases_have_it_and_a_drift_its_course() ->
 
 
 def test_the_sides_of_a_change_are_the_set_before_it_and_the_newest() -> None:
-    still = Open("step", -0.05, "night-005")
+    still = Open("step", -0.05, "night-005", 0.0)
     assert only(marked(of_series={"open": still})).sides == ("night-004", "night-011")
-    unknown = Open("step", -0.05, "night-a-year-ago")
+    unknown = Open("step", -0.05, "night-a-year-ago", 0.0)
     assert only(marked(of_series={"open": unknown})).sides is None

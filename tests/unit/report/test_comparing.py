@@ -132,7 +132,9 @@ def test_what_may_explain_changes_is_golden() -> None:
     last = a_set("night", 1e5, *[(100, OLD | {"nccl": "2.26", "node": "n1"})] * len(CHANGES))
     after = a_set("b", 2e5, *[(rate, OLD | new) for rate, new in CHANGES])
     two = explained(before, after)
-    three = explained(before, after, last)
+    same_before = [(100, OLD | {"nccl": "2.26", "node": "n1"})] * len(CHANGES)
+    nights = [a_set(f"night-{n}", 1e5 * (n - 5), *same_before) for n in range(5)]
+    three = explained(before, after, [run for night in (*nights, last) for run in night])
     same = explained(before, a_set("b", 2e5, *[(100, OLD | {"driver": "555"})] * len(CHANGES)))
     nothing = explained(before[:3], a_set("b", 2e5, (90, OLD)))
     parts = [text[text.index("What ") :] for text in map(comparing.text, (two, three, same))]
