@@ -172,7 +172,7 @@ def _files_of_runs(
 
 MOST_DRAWN = 20
 """Maximum number of run charts of a report; each takes 0.1 s or more."""
-MOST_OF_PAGE = 10
+MOST_OF_PAGE = 8
 """Maximum number of run charts of a page, which is to stay small."""
 
 

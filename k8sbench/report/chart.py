@@ -24,6 +24,8 @@ class Dot(msgspec.Struct, frozen=True):
     """Colour if not that of its line."""
     step: str = ""
     """Words beside a line through the point: the level changes here."""
+    value: str = ""
+    """Words that a page shows while the pointer is near, behind the name of its place."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +66,15 @@ class Tick(NamedTuple):
     label: str
 
 
+class Place(NamedTuple):
+    """A place of the horizontal axis that a page names while the pointer is near."""
+
+    at: float
+    name: str
+    time: float | None = None
+    """Unix seconds; None if the place is no time, or not known."""
+
+
 class Event(NamedTuple):
     """A vertical line through all panels, with a number that the legend explains."""
 
@@ -94,6 +105,8 @@ class LineChart(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest first."""
     keys: tuple[Key, ...] = ()
     """Shapes that the legend explains, besides the names of lines and the events."""
+    places: tuple[Place, ...] = ()
+    """Places of the points with a ``value``, from left to right."""
     shade: tuple[float, float] | None = None
     """Part of the horizontal axis that is shaded."""
 

@@ -1,68 +1,63 @@
-const filter = document.querySelector('#filter'), none = document.querySelector('#none');
+const all = (query, root = document) => [...root.querySelectorAll(query)];
+const [filter, tip] = all('#filter, #tip');
 filter.closest('p').hidden = false;
-const rows = [...document.querySelectorAll('main tbody')];
 // What all rows share stands in the heading and around the table, and counts as well.
-const said = new Map(rows.map(row => [row, [...row.rows[0].cells, row.closest('table').caption,
-  row.closest('section').querySelector('h2'), ...row.querySelectorAll('.env dd'),
-  ...row.closest('section').querySelectorAll('details .env dd')]
-  .map(one => one.textContent).join(' ')]));
+const plain = text => ' ' + text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ');
+const rows = all('main tbody');
+rows.forEach(row => row.said = plain([...row.rows[0].cells, ...all('.env dd', row),
+  ...all('h2, caption, details .env dd', row.closest('section'))].map(part => part.textContent).join(' ')));
 filter.oninput = () => {
-  const words = filter.value.split(/\s+/).map(word => new RegExp(
-    '(^|[^\\p{L}\\p{N}])' + word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/-/g, '[-−]'), 'iu'));
-  rows.forEach(row => { row.hidden = !words.every(word => word.test(said.get(row))); });
-  document.querySelectorAll('section, .of-table').forEach(part => {
-    part.hidden = !part.querySelector('tbody:not([hidden])');
-  });
-  none.hidden = rows.some(row => !row.hidden);
+  const words = filter.value.split(/\s+/).map(plain);
+  rows.forEach(row => row.hidden = !words.every(word => row.said.includes(word)));
 };
-document.querySelectorAll('tbody > tr:first-child > td:not(:first-child)').forEach(cell =>
-  cell.dataset.title = cell.closest('table').tHead.rows[0].cells[cell.cellIndex].textContent);
-document.querySelectorAll('tbody > .more').forEach(more => {
-  const cell = more.previousElementSibling.cells[0], button = document.createElement('button');
-  button.append(...cell.childNodes);
-  cell.append(button);
-  const show = open => { more.hidden = !open; button.ariaExpanded = open; };
-  button.onclick = () => show(more.hidden);
+all('tbody > tr:first-child > td:not(:first-child)').forEach(cell =>
+  cell.dataset.title = all('th', cell.closest('table'))[cell.cellIndex].textContent);
+const button = (cell, act) => {
+  const made = document.createElement('button');
+  made.append(...cell.childNodes);
+  cell.append(made);
+  made.onclick = act;
+  return made;
+};
+all('.more').forEach(more => {
+  const show = open => { more.hidden = !open; made.ariaExpanded = open; };
+  const made = button(more.previousElementSibling.cells[0], () => show(more.hidden));
   show(false);
-  // A link from the first table unfolds the row that it leads to.
-  more.parentElement.unfold = () => show(true);
+  more.parentElement.unfold = show;
 });
-onhashchange = () => document.getElementById(location.hash.slice(1))?.unfold?.();
-onhashchange();
-document.querySelectorAll('.of-note').forEach(link => {
-  link.role = 'button';
-  link.ariaExpanded = false;
-  link.onclick = event => {
-    event.preventDefault();
-    const row = link.closest('tr');
-    if (link.shown) {
-      link.shown.remove();
-      link.shown = null;
-    } else {
-      link.shown = row.parentElement.insertRow(row.rowIndex - row.parentElement.rows[0].rowIndex + 1);
-      link.shown.className = 'note';
-      const cell = link.shown.insertCell();
-      cell.colSpan = row.cells.length;
-      cell.textContent = document.getElementById(link.hash.slice(1)).textContent;
-    }
-    link.ariaExpanded = Boolean(link.shown);
-  };
-});
-const text = (row, place) => row.rows[0].cells[place].textContent;
-// A case is as large as its GPUs.
-const number = text => { const [a, b] = text.replace('−', '-').split('x').map(parseFloat); return b ? a * b : a; };
-// What has no figure comes last.
-const compare = (a, b) => (isNaN(number(a)) - isNaN(number(b))) || (number(b) - number(a))
-  || a.localeCompare(b, undefined, {numeric: true});
-document.querySelectorAll('main th').forEach(head => {
-  const button = document.createElement('button');
-  button.append(...head.childNodes);
-  head.append(button);
-  button.onclick = () => {
-    const table = head.closest('table'), place = head.cellIndex;
-    const turn = head.ariaSort === 'descending' ? -1 : 1;
-    table.querySelectorAll('th').forEach(other => { other.ariaSort = null; });
-    head.ariaSort = turn > 0 ? 'descending' : 'ascending';
-    table.append(...[...table.tBodies].sort((a, b) => turn * compare(text(a, place), text(b, place))));
-  };
-});
+// A link unfolds the row, or the notes, that it leads to.
+const lead = hash => {
+  const to = document.getElementById(hash?.slice(1)), notes = to?.closest('details');
+  to?.unfold?.(true);
+  if (notes) notes.open = true;
+};
+onclick = event => lead(event.target.closest('a')?.hash);
+lead(location.hash);
+// A case is as large as its GPUs; what has no figure comes last.
+const number = text => text.replace('−', '-').split('x').map(parseFloat).reduce((a, b) => a * b);
+const compare = (a, b) =>
+  isNaN(number(a)) - isNaN(number(b)) || number(b) - number(a) || a.localeCompare(b);
+all('main th').forEach(head => button(head, () => {
+  const table = head.closest('table'), turn = head.ariaSort === 'descending' ? -1 : 1;
+  const text = row => row.rows[0].cells[head.cellIndex].textContent;
+  all('th', table).forEach(other => other.ariaSort = null);
+  head.ariaSort = turn > 0 ? 'descending' : 'ascending';
+  table.append(...[...table.tBodies].sort((a, b) => turn * compare(text(a), text(b))));
+}));
+// Beside the pointer stand the values at the nearest place of a chart.
+all('figure title').forEach(title => title.remove());
+const box = panel => panel.querySelector('.grid.l').getBoundingClientRect();
+onpointermove = onpointerdown = ({target, clientX: x, clientY: y}) => {
+  const chart = target.closest('[data-at]');
+  const panel = chart && all('[viewBox]', chart).find(panel => box(panel).bottom + 9 > y);
+  if (tip.hidden = !panel) return;
+  const {left, width} = box(panel), {at, name, from} = chart.dataset;
+  const places = at.split('|').map(place => place.split(','));
+  const away = n => Math.abs(places[n][0] - (x - left) / width * 1000);
+  const near = places.reduce((best, _, n) => away(n) < away(best) ? n : best, 0);
+  const [, end, minute] = places[near];
+  const time = minute && new Date(6e4 * (+from + +minute)).toISOString().slice(0, 16) + 'Z';
+  tip.textContent = [name + end, time, ...all('[data-v]', panel)
+    .map(line => line.dataset.v.split('|')[near])].filter(Boolean).join('\n');
+  tip.style.translate = Math.min(x + 12, innerWidth - tip.offsetWidth) + 'px ' + (y + 16) + 'px';
+};

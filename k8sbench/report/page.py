@@ -48,7 +48,7 @@ from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
 from k8sbench.report.time_axis import TimeAxis, time_axis
 
-MOST_NOTED = 30
+MOST_NOTED = 25
 """Maximum number of findings in the first table."""
 MOST_CASES = 8
 """Maximum number of cases of a benchmark that are drawn over their sets."""
@@ -88,7 +88,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 def html(page: Page) -> str:
     """Write the page."""
     word: Callable[[str], str] = words.title if page.lang == "zh" else str
-    script = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
+    script = _script()
     noted = attention.noted(page.series, page.compared, page.results)
     groups = [one.group for one in page.series]
     cases = _cases(page, noted)
@@ -552,7 +552,7 @@ def _row(
         "runs": [
             {
                 "id": member.run_id,
-                "rate": phrase(group_words.run_rate(member.rate, member.unverified, group.unit)),
+                "rate": _rate(member, group.unit, page.lang),
                 "verdict": ""
                 if member.verdict == "valid"
                 else phrase(member.verdict or member.phase),
@@ -564,6 +564,13 @@ def _row(
         if history is None
         else _drawn(plot.over_time(history, history.run_id, page.lang)),
     }
+
+
+def _rate(member: Member, unit: str, lang: str) -> str:
+    """Write the figure of a run in the unit of its row, or why it has none."""
+    if member.rate is not None:
+        return formats.rate(member.rate)
+    return words.phrase(lang, group_words.run_rate(None, member.unverified, unit))
 
 
 def _links(member: Member, page: Page) -> list[tuple[str, str]]:
@@ -617,6 +624,15 @@ def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[
         for name, value in found.items()
         if value not in (None, "", "-", "unknown")
     ]
+
+
+@functools.cache
+def _script() -> str:
+    """Return the script without its comments and indentation."""
+    text = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
+    lines = [line.strip() for line in text.splitlines()]
+    code = "\n".join(line for line in lines if not line.startswith("//"))
+    return re.sub(r"(?<=[;{,(])\n", "", code)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report import columns, formats, group_words, svg
-from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Trace
+from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Place, Trace
 from k8sbench.report.time_axis import TimeAxis, dated, events
 from k8sbench.report.words import phrase, say
 
@@ -175,6 +175,7 @@ def over_sets(
             ticks=axis.ticks,
             ends=axis.ends,
             events=events(series, axis, lang),
+            places=_places(series, axis),
             keys=(
                 Key("dot", "text", say(lang, "key_dot")),
                 *([Key("interval", "soft", say(lang, "key_interval"))] if has_interval else []),
@@ -193,6 +194,17 @@ def over_sets(
     ]
 
 
+def _places(series: Sequence[CaseHistory], axis: TimeAxis) -> tuple[Place, ...]:
+    """Return the sets of some cases as places of their axis."""
+    names: dict[float, dict[str, float | None]] = {}
+    for point in (point for one in series for point in one.points if point.group.spread):
+        time = point.at if point.group.dates else None
+        names.setdefault(axis.place(point), {}).setdefault(point.group.key.set_name, time)
+    return tuple(
+        Place(at, ", ".join(sets), next(iter(sets.values()))) for at, sets in sorted(names.items())
+    )
+
+
 def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
     """Place a set of a case; its change is against the sets before."""
     group, spread = point.group, point.group.spread
@@ -208,6 +220,7 @@ def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
         high=spread.high,
         kind="" if mark is None else "faster" if mark.change > 0 else "slower",
         step=change if mark is not None and mark.kind in ("step", "drift") else "",
+        value=f"{formats.rate(spread.median)} {change}".rstrip(),
     )
 
 
@@ -236,14 +249,20 @@ def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:
     if run.curve is None or not any(run.curve.rates):
         return []
     points = [
-        Dot(at, rate)
+        Dot(at, rate, value=formats.rate(rate))
         for at, rate in zip(run.curve.iterations, run.curve.rates, strict=True)
         if rate is not None
     ]
+    lines = _lines_over_time(points, lang)
     return [
         LineChart(
             title=say(lang, "over_time", name=name, unit=run.unit) + _slow_lines(run, points, lang),
-            panels=(Panel(lines=_lines_over_time(points, lang), from_zero=True, height=110),),
+            panels=(Panel(lines=lines, from_zero=True, height=110),),
+            places=tuple(
+                Place(at, say(lang, "at_iteration", number=round(at)))
+                for at in sorted({dot.x for dot in lines[-1].points})
+            ),
+            ends=(min(dot.x for dot in points), max(dot.x for dot in points)),
             across=say(lang, "iterations" if run.window is None else "iterations_shaded"),
             shade=None if run.window is None else (run.window[0] - 1.0, run.window[1]),
         )
@@ -264,10 +283,11 @@ def _lines_over_time(points: Sequence[Dot], lang: str) -> tuple[Trace, ...]:
         shape: Literal["none", "dot"] = "none" if len(points) > 1 else "dot"
         return (Trace(kind="fp32", points=tuple(points), shape=shape),)
     medians = tuple(_medians(points))
+    of_band = tuple(msgspec.structs.replace(dot, value="") for dot in medians)
     of_lines = say(lang, "medians", parts=len(medians), lines=len(points))
     band = say(lang, "band", share=f"{round(100 * BAND)} %")
     return (
-        Trace(name=band, kind="fp32", points=medians, shape="band"),
+        Trace(name=band, kind="fp32", points=of_band, shape="band"),
         Trace(name=of_lines, kind="fp32", points=medians, shape="none"),
     )
 
@@ -285,6 +305,11 @@ def _medians(points: Sequence[Dot]) -> Iterator[Dot]:
     for place, rates in sorted(parts.items()):
         several = rates if len(rates) > 1 else rates * 2
         tenths = statistics.quantiles(several, n=10, method="inclusive")
+        median = statistics.median(rates)
         yield Dot(
-            least + (place + 0.5) * width, statistics.median(rates), low=tenths[0], high=tenths[-1]
+            least + (place + 0.5) * width,
+            median,
+            low=tenths[0],
+            high=tenths[-1],
+            value=formats.rate(median),
         )

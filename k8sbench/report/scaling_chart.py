@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from k8sbench.model.group import Group, Result
 from k8sbench.model.identity import fields_for
 from k8sbench.report import columns, formats, group_words
-from k8sbench.report.chart import Dot, LineChart, Panel, Tick, Trace
+from k8sbench.report.chart import Dot, LineChart, Panel, Place, Tick, Trace
 from k8sbench.report.plot import kind
 from k8sbench.report.words import say
 
@@ -121,10 +123,12 @@ def _chart(title: str, rows: Sequence[Result], lang: str) -> LineChart:
     every_x = {dot.x for trace in (*ours, *published) for dot in trace.points}
     ends = (Dot(0, 100), Dot(max(every_x, default=0), 100))
     ideal = Trace(name=say(lang, "ideal"), kind="soft", points=ends, dashes="4 4", shape="none")
+    places = tuple(Place(x, "") for x in sorted(every_x))
     counts = sorted({1, *(round(2**x) for x in every_x)})
     return LineChart(
         title=title,
         panels=(Panel(lines=(ideal, *ours, *published), suffix=" %", height=140),),
+        places=places,
         across=say(lang, "chart_gpus"),
         ticks=tuple(Tick(math.log2(count), str(count)) for count in counts),
     )
@@ -177,7 +181,7 @@ def _published(rows: Sequence[Result], lang: str) -> list[Trace]:
     traces: list[Trace] = []
     for (label, colour), by_gpus in speedups.items():
         points = tuple(
-            Dot(math.log2(at), 100 * value / at, f"{label}: {formats.percent(value / at)}")
+            _point(at, value / at, f"{label}: {formats.percent(value / at)}")
             for at, value in sorted(by_gpus.items())
         )
         shape = PUBLISHED[of_colour[colour] % len(PUBLISHED)]
@@ -193,6 +197,10 @@ def _efficiency(row: Result) -> Dot:
     spread = row.group.spread
     text = f"{row.group.key.case}, {row.group.key.set_name}: {formats.percent(share)}"
     if spread is None or spread.low is None or spread.high is None:
-        return Dot(math.log2(gpus), 100 * share, text)
+        return _point(gpus, share, text)
     low, high = (100 * share * end / spread.median for end in (spread.low, spread.high))
-    return Dot(math.log2(gpus), 100 * share, text, low=low, high=high)
+    return msgspec.structs.replace(_point(gpus, share, text), low=low, high=high)
+
+
+def _point(gpus: int, share: float, text: str) -> Dot:
+    return Dot(math.log2(gpus), 100 * share, text, value=text)

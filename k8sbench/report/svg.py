@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
+
+import msgspec
 
 from k8sbench.model.plain_text import clean
 from k8sbench.report.chart import BarChart, Chart, Dot, Event, Key, LineChart, Panel, Tick, Trace
@@ -87,7 +89,28 @@ def element(chart: LineChart) -> str:
     height = _names(root, chart, axis, -left, NARROWEST) + 4
     padding = f"padding:0 {RIGHT}px 0 {_n(left)}px"
     root.attrib |= {"width": "100%", "height": _n(height), "style": padding}
+    if chart.places:
+        root.attrib |= _named_places(chart)
     return ET.tostring(root, encoding="unicode")
+
+
+def _named_places(chart: LineChart) -> dict[str, str]:
+    """Write the places of a chart for the page's script: ``x,end of the name,minutes|…``.
+
+    ``x`` is in thousandths of the width. The begin that all names share, and the first minute since
+    1970, stand once.
+    """
+    letters = zip(*(place.name for place in chart.places), strict=False)
+    shared = "".join(same[0] for same in takewhile(lambda same: len({*same}) == 1, letters))
+    times = [place.time for place in chart.places if place.time is not None]
+    begin = int(min(times, default=0.0) // 60)
+    share = _plot_of(chart, _Lines(STRETCHED, FINE)).share
+    places = [
+        f"{round(1000 * share(place.at))},{place.name[len(shared) :]},"
+        + ("" if place.time is None else str(int(place.time // 60) - begin))
+        for place in chart.places
+    ]
+    return {"data-at": "|".join(places), "data-name": shared, "data-from": str(begin)}
 
 
 def sparkline(
@@ -127,8 +150,10 @@ def document(charts: Sequence[Chart]) -> bytes:
             left = _left(chart)
             inner = WIDTH - left - RIGHT
             group.attrib |= {"x": _n(MARGIN + left), "width": _n(inner)}
-            axis = _panels(group, chart, WIDTH, _Lines(inner, 1))
-            height = _legend(group, chart, axis, -left, WIDTH) + 4
+            # A file has no script that reads places.
+            drawn = msgspec.structs.replace(chart, places=())
+            axis = _panels(group, drawn, WIDTH, _Lines(inner, 1))
+            height = _legend(group, drawn, axis, -left, WIDTH) + 4
         groups.append(group)
         top += height + LINE
     width = WIDTH + 2 * MARGIN
@@ -222,12 +247,8 @@ def _left(chart: LineChart) -> float:
 def _panels(root: ET.Element, chart: LineChart, width: float, drawn: _Lines) -> float:
     """Draw panels and their axis; return where the legend begins."""
     left = _left(chart)
-    every = [dot.x for panel in chart.panels for line in panel.lines for dot in line.points]
-    ends = chart.ends or (min(every), max(every))
-    ticks = chart.ticks
-    if ticks is None:
-        ticks = tuple(Tick(at, _number(at)) for at in _round(*ends, 4, is_within=True))
-    plot = _Plot(drawn, _scale([*ends, *(tick.at for tick in ticks)], 0, 1))
+    ticks = _ticks(chart)
+    plot = _plot_of(chart, drawn)
     top = _text(root, -left, LINE - 4, chart.title, width, weight="600") - LINE + 4
     for panel in chart.panels:
         if panel.title:
@@ -248,6 +269,24 @@ def _panels(root: ET.Element, chart: LineChart, width: float, drawn: _Lines) -> 
         _label(marks, "50%", top + 12, chart.across, "middle")
         top += LINE
     return top + 4
+
+
+def _ends(chart: LineChart) -> tuple[float, float]:
+    """Return the ends of the horizontal axis."""
+    every = [dot.x for panel in chart.panels for line in panel.lines for dot in line.points]
+    return chart.ends or (min(every), max(every))
+
+
+def _ticks(chart: LineChart) -> Sequence[Tick]:
+    """Return the ticks of the horizontal axis."""
+    if chart.ticks is not None:
+        return chart.ticks
+    return [Tick(at, _number(at)) for at in _round(*_ends(chart), 4, is_within=True)]
+
+
+def _plot_of(chart: LineChart, drawn: _Lines) -> _Plot:
+    """Return where the places of a chart are in its lines."""
+    return _Plot(drawn, _scale([*_ends(chart), *(tick.at for tick in _ticks(chart))], 0, 1))
 
 
 def _near(events: Sequence[Event], plot: _Plot) -> list[list[int]]:
@@ -283,7 +322,13 @@ def _panel(root: ET.Element, panel: Panel, chart: LineChart, plot: _Plot, top: f
     for tick in ups:
         _label(marks, "-4", top + scale(tick) + 4, _figure(tick, panel), "end")
     for line in panel.lines:
-        _line(lines, line, plot, scale)
+        part = _line(lines, line, plot, scale)
+        if chart.places and any(dot.value for dot in line.points):
+            values: dict[float, list[str]] = {}
+            for dot in line.points:
+                values.setdefault(dot.x, []).append(dot.value)
+            told = ("; ".join(values.get(place.at, ())) for place in chart.places)
+            part.attrib["data-v"] = clean("|".join(told))
     labelled = -1.0
     for dot in (dot for line in panel.lines for dot in line.points if dot.step):
         share = plot.share(dot.x)
@@ -294,7 +339,9 @@ def _panel(root: ET.Element, panel: Panel, chart: LineChart, plot: _Plot, top: f
             labelled = share
 
 
-def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], float]) -> None:
+def _line(
+    lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], float]
+) -> ET.Element:
     """Draw the points of a line; those that say something are parts of their own."""
 
     def y(value: float) -> float:
@@ -306,11 +353,11 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
         edge = [(plot.x(dot.x), y(dot.y if dot.high is None else dot.high)) for dot in drawn]
         edge += [(plot.x(dot.x), y(dot.y if dot.low is None else dot.low)) for dot in drawn[::-1]]
         ET.SubElement(part, "path", {"d": f"{_through(edge)}z", "class": "a"})
-        return
+        return part
     if line.shape in ("dot", "none"):
         _path(part, _through([(plot.x(dot.x), y(dot.y)) for dot in drawn]), "w", dashes=line.dashes)
     if line.shape == "none":
-        return
+        return part
     mark = MARKS[line.shape]
     half = plot.lines.place(STROKE) if line.shape == "stroke" else 0.0
     has_dots = line.shape != "dot" or len(drawn) <= MOST_DOTS
@@ -329,6 +376,7 @@ def _line(lines: ET.Element, line: Trace, plot: _Plot, scale: Callable[[float], 
         # A stroke without a length has the shape of its ends.
         middles = [(plot.x(dot.x), y(dot.y) - half, 2 * half) for dot in dots]
         _path(group, _strokes(middles), mark)
+    return part
 
 
 def _through(places: Sequence[tuple[float, float]]) -> str:

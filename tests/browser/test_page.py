@@ -155,15 +155,43 @@ def test_a_row_unfolds_and_folds(opened: Page) -> None:
     assert (folded.count(), button.get_attribute("aria-expanded")) == (0, "false")
 
 
-def test_a_note_unfolds_at_its_number(opened: Page) -> None:
+def test_the_number_of_a_note_leads_to_it_and_unfolds_the_notes(opened: Page) -> None:
     number = opened.locator(NOTE).first
     number.focus()
     opened.keyboard.press("Enter")
-    text = opened.locator(UNFOLDED).inner_text()
-    assert text.startswith(f"[{number.inner_text()}] ")
-    assert number.get_attribute("aria-expanded") == "true"
-    opened.keyboard.press("Enter")
-    assert opened.locator(UNFOLDED).count() == 0
+    note = opened.locator(":target")
+    assert note.inner_text().startswith(f"[{number.inner_text()}] ")
+    assert note.is_visible()
+
+
+def test_the_values_of_the_nearest_set_stand_beside_the_pointer(
+    chromium: Browser, tmp_path: pathlib.Path
+) -> None:
+    made = PAGES["findings"]()
+    path = tmp_path / "results.html"
+    path.write_text(page.html(made), "utf-8")
+    opened = chromium.new_page(viewport={"width": 1280, "height": 800})
+    said = messages(opened)
+    opened.goto(path.as_uri())
+    tip = opened.locator("#tip")
+    assert not tip.is_visible()
+    panel = opened.locator("figure svg svg").first
+    panel.scroll_into_view_if_needed()
+    box = panel.locator(".grid.l").bounding_box()
+    assert box is not None
+    # The first panel shows 1x8; its step is in night-020 of 30.
+    for number in (0, 20, 29):
+        opened.mouse.move(box["x"] + box["width"] * number / 29, box["y"] + 10)
+        name, time, value = tip.inner_text().split("\n")
+        point = made.series[0].points[number]
+        assert (name, time[-1]) == (point.group.key.set_name, "Z")
+        assert point.group.spread is not None
+        assert value.startswith(f"{point.group.spread.median:.2f}")
+        assert ("−" in value) == (number == 20)
+    opened.mouse.move(1, 1)
+    assert not tip.is_visible()
+    assert said == []
+    opened.close()
 
 
 def test_a_finding_leads_to_its_row_which_unfolds(opened: Page) -> None:

@@ -16,6 +16,7 @@ from k8sbench.report.chart import (
     Key,
     LineChart,
     Panel,
+    Place,
     Tick,
     Trace,
 )
@@ -139,6 +140,21 @@ def test_panels_share_an_axis_and_a_line_ends_where_its_points_do() -> None:
     assert texts(drawn)[-2:] == axis
     legend = ["a set", "1", "image a → b", "2", "driver 1 → 2"]
     assert texts(file(SETS))[-7:] == [*axis, *legend]
+
+
+def test_places_of_a_page_share_what_their_names_begin_with() -> None:
+    points = (Dot(0, 1, value="1.0"), Dot(10, 2, value="2.0"))
+    other = (Dot(10, 3, value="3.0"),)
+    panels = [Panel(lines=(Trace(kind="fp32", points=some),)) for some in (points, other)]
+    places = (Place(0, "night-08", 120.0), Place(10, "night-09", None))
+    chart = LineChart(title="t", panels=tuple(panels), ends=(0, 20), places=places)
+    root = page(chart)
+    found = {name: root.attrib[f"data-{name}"] for name in ("at", "name", "from")}
+    assert found == {"at": "0,8,0|500,9,", "name": "night-0", "from": "2"}
+    values = [line.attrib["data-v"] for panel in parsed.panels(root) for line in panel.lines]
+    assert values == ["1.0|2.0", "|3.0"]
+    attributes = {name for one in parsed.svg(svg.document([chart])).iter() for name in one.attrib}
+    assert not {name for name in attributes if name.startswith("data-")}
 
 
 def test_letters_have_one_size_at_every_width() -> None:

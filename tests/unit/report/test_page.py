@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group
 from k8sbench.model.log_format import LogFormat
 from k8sbench.reader.measuring.recorded import curve
-from k8sbench.report import attention, layout, page, words
+from k8sbench.report import attention, layout, page, plot, words
 from k8sbench.report.plot import History
 from tests.unit.presence import present
 from tests.unit.report import example, pages, parsed
@@ -56,7 +57,7 @@ def charts(made: page.Page) -> list[str]:
 def test_the_page_has_tables_verdicts_environment_and_commands() -> None:
     text = text_of(pages.page())
     for expected in (
-        "2806.66 samples/s",
+        "2806.66",
         "9000.00 samples/s does not count, rejected",
         "reject: gpu-count (3 runs): Its log states 2 GPUs, its plan 8.",
         "Input-bound: the GPUs were busy 38 %",
@@ -428,6 +429,57 @@ def test_it_is_one_file_that_asks_for_nothing_and_runs_its_own_script_alone() ->
             assert (one.get("href") or "#").startswith(("#", "data:,"))
 
 
+def test_its_script_is_small_and_asks_for_nothing() -> None:
+    (script,) = tree(pages.page()).iter("script")
+    text = script.text or ""
+    assert len(text.encode()) <= 3000
+    assert not re.search(r"fetch|XMLHttp|import|https?:|WebSocket|sendBeacon", text)
+
+
+def hovered(chart: ET.Element) -> list[tuple[str, str, list[str]]]:
+    """Return the places of a chart as its script reads them: name, time, and a value per panel."""
+    lines = [
+        line.attrib["data-v"].split("|") for line in chart.iter("g") if "data-v" in line.attrib
+    ]
+    made = []
+    for number, place in enumerate(chart.attrib["data-at"].split("|")):
+        _, end, minute = place.split(",")
+        since = int(chart.attrib["data-from"]) + int(minute or 0)
+        time = f"{datetime.fromtimestamp(60 * since, UTC):%Y-%m-%dT%H:%M}" if minute else ""
+        made.append((chart.attrib["data-name"] + end, time, [line[number] for line in lines]))
+    return made
+
+
+def test_each_set_of_a_chart_has_its_name_time_and_values_for_the_pointer() -> None:
+    made = pages.nightly(30, 7, change=pages.troubled)
+    (figure,) = tree(made).iter("figure")
+    places = hovered(present(figure.find("svg")))
+    assert len(places) == 30
+    for number, point in enumerate(made.series[0].points):
+        name, time, values = places[number]
+        assert (name, time) == (
+            point.group.key.set_name,
+            f"{datetime.fromtimestamp(point.at, UTC):%Y-%m-%dT%H:%M}",
+        )
+        assert values[0].startswith(f"{present(point.group.spread).median:.2f}")
+    # What a set lacks has no value, and a changed one its change.
+    missing = [number for number, (_, _, values) in enumerate(places) if not values[3]]
+    assert missing == [26, 27, 28, 29]
+    assert "−6." in places[20][2][0]
+
+
+def test_the_pointer_finds_values_by_gpus_and_by_iteration() -> None:
+    efficiency, over_time = [
+        figure.find("svg") for figure in [*tree(pages.page()).iter("figure")][-2:]
+    ]
+    texts = [value for _, _, values in hovered(present(efficiency)) for value in values if value]
+    assert "1x8, set-a: 95.8 %" in texts
+    places = hovered(present(over_time))
+    assert len(places) == plot.MEDIANS
+    assert all(re.fullmatch(r"iteration \d+", name) for name, _, _ in places)
+    assert all(re.fullmatch(r"2\d{3}\.\d\d", value) for _, _, (value,) in places)
+
+
 def test_a_store_without_a_row_has_a_page() -> None:
     assert "No row." in text_of(pages.page(results=[], parities=[], histories=[]))
 
@@ -436,7 +488,7 @@ def test_titles_are_translated_and_figures_are_not() -> None:
     text = text_of(pages.page(lang="zh"))
     assert "测试结果" in text
     assert "加速比" in text
-    assert "2806.66 samples/s" in text
+    assert "2806.66" in text
     assert [one.get("lang") for one in tree(pages.page(lang="zh")).iter("html")] == ["zh-CN"]
     assert "运行后端 local" in text
     assert "没有结果。" in text_of(pages.page(lang="zh", results=[], parities=[], histories=[]))
