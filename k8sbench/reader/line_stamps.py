@@ -71,7 +71,8 @@ def _forms(texts: Sequence[str], path: str) -> Iterator[Stamp]:
             clock = f"{join}{hours}:%M:%S{point}{'%f' if point else ''}{half}"
             pattern = date + join + _CLOCK + (rf"[{point}]\d{{1,6}}" if point else "")
             pattern += " [AP]M" if half else ""
-            matches = [re.search(rf"(?<![\d.:/-]){pattern}", text[:_FIRST]) for text in texts]
+            search = re.compile(rf"(?<![\d.:/-]){pattern}").search
+            matches = itertools.takewhile(bool, (search(text[:_FIRST]) for text in texts))
             places = [match.span() for match in matches if match]
             if len(places) < len(texts) or places[0][0] != places[-1][0]:
                 continue

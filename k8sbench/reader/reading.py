@@ -22,6 +22,8 @@ from k8sbench.reader.unread_programs import UnreadProgram
 
 HEAD_ITEMS = 10_000
 """Items kept before the family is known; a head is never that long."""
+_LINES_OF_BLOCK = 1000
+"""Lines that are searched together."""
 EVENTS = {"evaluation", "checkpoint"}
 """Kinds of marks between training lines."""
 TEST = "(test)"
@@ -69,9 +71,15 @@ def family_of(log: str | LogFormat, framework: str | None) -> Family:
 
 def family_in(lines: Sequence[str]) -> Family | None:
     """Return the built-in family whose training lines are in a log; None without any."""
-    log = FamilyLog([f"{line}\n" for line in lines], list(FAMILIES.values()))
+    log = FamilyLog(_blocks(lines), list(FAMILIES.values()))
     trains = any(isinstance(item, Record) for item in log)
     return log.family if trains else None
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines in blocks, each of which is searched once for the texts of all families."""
+    for begin in range(0, len(lines), _LINES_OF_BLOCK):
+        yield "\n".join((*lines[begin : begin + _LINES_OF_BLOCK], ""))
 
 
 class UntrainedLog(NamedTuple):

@@ -1,14 +1,16 @@
 """The template of a log format: its line, the fields that labels name, and the questions."""
 
 import re
+import sys
 from collections.abc import Sequence
+from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.notation import compile_expression
-from k8sbench.reader import format_template, training_line
+from k8sbench.reader import format_template, reading, training_line
 from k8sbench.reader.training_line import TrainingLine
 from tests.reader.declarable import SHORT_DATE, stamped
 from tests.reader.family_logs import ALL
@@ -309,6 +311,26 @@ def test_the_expression_reads_each_number_of_its_lines(name: str) -> None:
         assert all(
             read[field.place].startswith(field.number.texts[number]) for field in line.fields
         )
+
+
+def test_a_long_log_takes_few_function_calls_a_line() -> None:
+    """Each line was searched for all texts of all families, and for each form of a stamp."""
+    head = [f"layer {n}.weight of conv {'x' * (n % 7)} [{n}]" for n in range(4000)]
+    lines = [*head, *(f"iter {n} time 0.5 loss 2.5" for n in range(4000))]
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    earlier = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        assert reading.family_in(lines) is None
+        assert format_template.fill(lines) is not None
+    finally:
+        sys.setprofile(earlier)
+    assert calls < 100 * len(lines)
 
 
 @pytest.mark.parametrize(
