@@ -302,9 +302,14 @@ def choose_batch_size(case: PlanChoices, size: Preset, notes: list[str]) -> int:
     if size == "smoke":
         assert variant.smoke is not None, "checked by preset()"
         return requested or variant.smoke.batch_size
+    sizes = [each for each in variant.batch_size.values() if each is not None]
+    if not sizes and requested is None:
+        raise UsageError(f"The batch in the file of {case.label} is null.", "Give --batch-size.")
+    if not sizes and requested is not None:
+        return requested
     reported = variant.batch_size.get(case.precision)
     if reported is None:
-        other = next(iter(variant.batch_size.values()))
+        other = sizes[0]
         instead = f"; batch {other} as in its other precision" if requested is None else ""
         notes.append(f"the report has no {case.precision} run of {case.label}{instead}")
         return requested or other

@@ -114,10 +114,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     log: str | LogFormat
     """A family's name, or a format of the user's own."""
     batch_size: Annotated[
-        dict[Precision, PositiveInt],
+        dict[Precision, PositiveInt | None],
         msgspec.Meta(min_length=1, description="the batch per GPU for fp32, amp or both"),
     ]
-    """Samples per GPU and step, by precision."""
+    """Samples per GPU and step, by precision.
+
+    Null, of a declared log format: the steps differ, as by a budget of tokens. A printed rate is
+    then compared with no batch.
+    """
     window: Window
     """Measured iterations."""
     cases: Annotated[

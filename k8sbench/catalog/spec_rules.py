@@ -58,14 +58,19 @@ def _variant_problems(
         yield ("train", "metric"), text
     if isinstance(variant.log, str) and variant.log not in families:
         yield ("log",), f"is {variant.log!r}; known families: {', '.join(families)}"
+    if not isinstance(variant.log, LogFormat):
+        empty = (name for name, size in variant.batch_size.items() if size is None)
+        text = "is null; give a number: only the batch of a declared format may vary"
+        yield from ((("batch_size", name), text) for name in empty)
     if isinstance(variant.log, LogFormat):
         yield from ((("log", *path), text) for path, text in _format_problems(variant.log))
         unit = notation.parse_unit(variant.log.unit)
         nouns = {spec.unit, "steps", *(("samples",) if spec.unit in SAMPLES else ())}
-        if unit is None or not (unit.is_time or unit.noun in nouns):
+        if unit is None or unit.noun not in nouns:
             text = (
                 f"is {variant.log.unit!r}, but the benchmark counts {spec.unit} per second; give "
-                f"{spec.unit}/s, or steps/s or s/step, which the batch converts; the group of a "
+                f"{spec.unit}/s, or steps/s or s/step, which the batch converts, or "
+                f"s/{spec.unit.removesuffix('s')}; the group of a "
                 "time is step_seconds, of numbers in seconds (ms/step: in milliseconds)"
             )
             yield ("log", "unit"), text
@@ -139,6 +144,9 @@ def _format_problems(log: LogFormat) -> Iterator[Problem]:
         yield ("unit",), f"is {log.unit!r}, a rate, but no pattern has a group named rate"
     if log.is_time and has_rate:
         yield ("unit",), f"is {log.unit!r}, a time; name its group step_seconds, not rate"
+    if log.is_time and "/" not in log.unit and "elapsed" not in f"{log.fields}{log.record}":
+        text = f"is {log.unit!r}, a unit of elapsed; give {log.unit}/step or {log.unit}/sample"
+        yield ("unit",), text
     for path, pattern, allowed in _patterns_with_groups(log):
         if pattern is not None:
             groups, faults = _named_groups(pattern, allowed)
@@ -209,6 +217,8 @@ def _conflicting_groups(log: LogFormat, groups: Collection[str]) -> Iterator[str
     totals = {"elapsed", "all_samples"} & {*groups}
     if "elapsed" in groups and {"rate", "step_seconds"} & {*groups}:
         yield "has a group named elapsed beside a rate or step_seconds; one tells the time"
+    if "elapsed" in groups and log.times_samples:
+        yield f"has a group named elapsed, whose unit is no {log.unit}; declare s or ms"
     if "elapsed" in groups and log.averaged != "interval":
         yield f"has a group named elapsed, which is not averaged: {log.averaged}"
     if log.iteration_counts == "samples" and totals:

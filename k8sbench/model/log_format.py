@@ -40,15 +40,17 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     unit: Text
     """Unit of ``rate``: the benchmark's (``images/s``, ``Ktokens/s``), or ``steps/s``.
 
-    ``s/step``, ``ms/step`` or ``us/step`` for ``step_seconds``. The batch converts steps. A number
-    beside which another unit stands is an error; a group may include its unit: ``122.0K``, ``8ms``.
+    ``s/step``, ``ms/step`` or ``us/step`` for ``step_seconds``; the batch converts steps.
+    ``s/sample`` or ``ms/sample`` for the time of one sample in ``step_seconds``, also of images,
+    clips, sequences or tokens; no batch counts. ``s`` or ``ms`` for ``elapsed``. A number beside
+    which another unit stands is an error; a group may include its unit: ``122.0K``, ``8ms``.
     """
     thousands: Literal[",", "'", "_", " "] | None = None
     """Separator of thousands: ``,`` for 1,356.8."""
     sequence_length: PositiveInt | None = None
     """Tokens of a sequence, if the benchmark counts tokens and ``batch_size`` sequences."""
     per: Literal["job", "card"]
-    """Scope of ``rate``: the whole job, or one GPU."""
+    """Scope of ``rate``, or of the time of a sample: the whole job, or one GPU."""
     record: Text | None = None
     """Pattern of one training line."""
     fields: dict[str, Text | PositiveInt] = {}
@@ -111,8 +113,13 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def is_time(self) -> bool:
-        """True if the unit is that of a time: seconds per step."""
+        """True if the unit is that of a time: seconds per step or sample."""
         return self.read_unit.is_time
+
+    @property
+    def times_samples(self) -> bool:
+        """True if ``step_seconds`` is the time of one sample: no batch counts."""
+        return self.is_time and self.read_unit.noun != "steps"
 
     def plain(self, text: str) -> str:
         """Return a number without its separators of thousands."""

@@ -40,7 +40,7 @@ NOUNS |= {f"{form}s": noun for form, noun in NOUNS.items()}
 
 
 class Unit(NamedTuple):
-    """A unit of a rate or of a step's time."""
+    """A unit of a rate, or of the time of a step or a sample."""
 
     scale: float
     """Seconds, or counts per second, in one of it."""
@@ -60,7 +60,8 @@ class Unit(NamedTuple):
     def __str__(self) -> str:
         """The unit as a file declares it."""
         if self.is_time:
-            return f"{next(name for name, scale in SECONDS.items() if scale == self.scale)}/step"
+            name = next(name for name, scale in SECONDS.items() if scale == self.scale)
+            return f"{name}/{self.noun.removesuffix('s')}"
         many, per = self._parts
         return f"{many.upper()}{self.noun or 'samples'}/{per}"
 
@@ -87,10 +88,15 @@ def parse_count(word: str) -> tuple[float, str]:
 
 
 def parse_unit(text: str) -> Unit | None:
-    """Read a declared unit: ``images/s``, ``Ktokens/s``, ``ms/step``; None if invalid."""
+    """Read a declared unit: ``images/s``, ``Ktokens/s``, ``ms/step``, ``s/sample``.
+
+    A time alone, ``s``, is one of ``elapsed``. None if invalid.
+    """
     first, _, last = (part.strip() for part in text.partition("/"))
     if first in SECONDS:
-        return Unit(SECONDS[first], "steps", is_time=True) if NOUNS.get(last) == "steps" else None
+        noun = NOUNS.get(last, "") if "/" in text else "steps"
+        unit = Unit(SECONDS[first], noun, is_time=True)
+        return unit if unit.kind in {"steps", "samples", "tokens"} else None
     scale, noun = parse_count(first)
     return Unit(scale / SECONDS[last or "s"], noun) if (last or "s") in SECONDS else None
 

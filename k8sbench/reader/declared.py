@@ -80,10 +80,12 @@ def family(declared: LogFormat, framework: str | None) -> Family:
     if (pattern := training_line(declared)) is not None:
         groups = pattern.groupindex
         has_length = declared.sequence_length is not None or "step_samples" in groups
-        is_limit = "rate" in groups and unit.noun == "tokens" and not has_length
+        times_samples = declared.times_samples and "step_seconds" in groups
+        is_rate = times_samples or ("rate" in groups and not declared.counts_steps)
+        is_limit = is_rate and unit.noun == "tokens" and not has_length
         shape = Shape(
             name=declared.name,
-            number="rate" if "rate" in groups and not declared.counts_steps else "seconds",
+            number="rate" if is_rate else "seconds",
             counts_samples=declared.iteration_counts == "samples",
             per=declared.per,
             averaged=declared.averaged,
@@ -105,7 +107,7 @@ def family(declared: LogFormat, framework: str | None) -> Family:
             declared.first_iteration,
             stamp,
             counts_steps=declared.counts_steps,
-            convert=_reduce_to_one_step,
+            convert=_reduce_to_a_rate if times_samples else _reduce_to_one_step,
         )
     metric = (declared.metric or "", declared.metric_unit)
     evaluation = _compiled(declared.evaluation)
@@ -132,6 +134,13 @@ def _reduce_to_one_step(texts: dict[str, Any]) -> None:
         texts["step_seconds"] = seconds
     if "steps" in texts:
         texts["step_seconds"] = seconds / steps if seconds is not None and steps else None
+
+
+def _reduce_to_a_rate(texts: dict[str, Any]) -> None:
+    """Replace the time of one sample by samples per second."""
+    _reduce_to_one_step(texts)
+    seconds = positive(texts.pop("step_seconds"))
+    texts["rate"] = None if seconds is None else 1.0 / seconds
 
 
 def _compiled(expression: str | None) -> Pattern | None:
@@ -222,6 +231,7 @@ _NODES = {"gpus_per_node", "replicas"}
 class _DeclaredReader(TotalsReader):
     def __init__(self, family: Family, declared: LogFormat) -> None:
         self._counts_steps = declared.counts_steps
+        self._times_samples = declared.times_samples
         self._plain = declared.plain
         summary = _compiled(declared.summary)
         self._summary = None if summary is None else Numbers(summary, declared)
@@ -265,6 +275,9 @@ class _DeclaredReader(TotalsReader):
             if self._counts_steps and rate is not None:
                 seconds = 1.0 / rate
                 rate = None
+            elif self._times_samples and seconds is not None:
+                rate = 1.0 / seconds
+                seconds = None
             values = {
                 "whole_run_rate": rate,
                 "whole_run_seconds": seconds,
@@ -550,7 +563,8 @@ class Converted:
     def _other(self, found: Unit) -> str:
         """Say how a unit beside the number counts something else; else empty."""
         declared, unit = self._numbers.declared, self._numbers.unit
-        if found.kind and unit.kind and found.kind != unit.kind:
+        is_other = found.kind and unit.kind and found.kind != unit.kind
+        if is_other and not found.is_time:  # a time is printed without what it is of
             return f"whose unit is {found.noun}/s, not {declared.unit}"
         if found.per_card and declared.per == "job":
             return "which is of one GPU; declare `per: card`"

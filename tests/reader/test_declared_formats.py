@@ -194,6 +194,22 @@ def test_totals_give_what_a_line_adds(unit: str, texts: tuple[str, ...]) -> None
     assert [each.seconds for each in found] == [5.0, 7.5]
 
 
+@pytest.mark.parametrize(("unit", "text"), [("s/sample", "0.05"), ("ms/sample", "50ms")])
+def test_the_time_of_a_sample_is_read_as_a_rate(unit: str, text: str) -> None:
+    record = r"step (?P<iteration>\d+) time (?P<step_seconds>\S+)"
+    one_gpu = LogFormat(name="mine", unit=unit, per="card", record=record)
+    (found,) = read(one_gpu, f"step 100 time {text}")
+    assert isinstance(found, Record)
+    assert found.rate == pytest.approx(20.0)
+    assert found.seconds is None
+    assert (found.shape.is_rate, found.shape.is_per_card) == (True, True)
+    summary = LogFormat(name="mine", unit=unit, per="job", summary=r"mean (?P<step_seconds>\S+)")
+    (mark,) = read(summary, f"mean {text}")
+    assert isinstance(mark, Mark)
+    assert mark.number("whole_run_rate") == pytest.approx(20.0)
+    assert mark.number("whole_run_seconds") is None
+
+
 def test_a_second_time_is_added_and_the_time_of_several_steps_divided() -> None:
     record = r"step (?P<iteration>\d+) (?P<steps>\d+) iters (?P<step_seconds>\S+) \+ "
     record += r"(?P<added_seconds>\S+) batch (?P<step_samples>\d+)"

@@ -24,6 +24,9 @@ from tests.reader.support import ended
         ("ms/step", 1e-3, "steps"),
         ("µs/iteration", 1e-6, "steps"),
         ("s/batch", 1.0, "steps"),
+        ("s/sample", 1.0, "samples"),
+        ("ms/image", 1e-3, "images"),
+        ("s", 1.0, "steps"),
     ],
 )
 def test_a_declared_unit_has_a_scale(text: str, scale: float, noun: str) -> None:
@@ -35,7 +38,7 @@ def test_a_declared_unit_has_a_scale(text: str, scale: float, noun: str) -> None
     assert notation.parse_unit(str(read)) == read
 
 
-@pytest.mark.parametrize("text", ["ms", "ms/image", "images/x", "s", ""])
+@pytest.mark.parametrize("text", ["s/", "ms/GB", "ms/epoch", "images/x", ""])
 def test_other_texts_declare_no_unit_of_a_step_or_a_second(text: str) -> None:
     read = notation.parse_unit(text)
     assert read is None or not (read.is_time or read.kind)

@@ -150,7 +150,7 @@ def _one(loaded: LoadedSpec) -> None:
 
 
 def _batches(variant: Variant) -> str:
-    return ", ".join(f"{size} ({name})" for name, size in variant.batch_size.items())
+    return ", ".join(f"{size or 'any'} ({name})" for name, size in variant.batch_size.items())
 
 
 def _default(variant: Variant) -> str:

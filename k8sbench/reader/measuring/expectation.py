@@ -75,6 +75,8 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """Per GPU, as the user or the plan gives it."""
     batch_sizes: dict[Precision, int] = {}
     """Per GPU by precision, as the catalog has it."""
+    has_no_batch: bool = False
+    """True if the batch of a declared format is null: its steps differ."""
     precision: str | None = None
     amp_dtype: str | None = None
     device: str | None = None
@@ -134,6 +136,11 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     def knows_batch(self) -> bool:
         """True if a batch is given or in the catalog, by a benchmark that the user named."""
         return self.batch_size is not None or bool(self.batch_sizes and not self.if_stated)
+
+    @property
+    def varies(self) -> bool:
+        """True if the steps differ by the benchmark's file, and no option or plan gives a batch."""
+        return self.has_no_batch and not self.batch_size and not self.batch_sizes
 
     @property
     def planned(self) -> bool:
@@ -205,7 +212,8 @@ def from_variant(
         logged_models=variant.logged_models,
         parameters=fingerprint.parameters if fingerprint else None,
         fingerprint=fingerprint,
-        batch_sizes=variant.batch_size,
+        batch_sizes={name: size for name, size in variant.batch_size.items() if size is not None},
+        has_no_batch=None in variant.batch_size.values(),
         warmup=variant.window.warmup if warmup is None else warmup,
         device="cuda",
         at_least=variant.window.iterations,

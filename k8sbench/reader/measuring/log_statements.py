@@ -80,6 +80,8 @@ def batch(log: LogFacts) -> float | None:
 
     From the log, else the user or plan, else the catalog's of the benchmark that they name.
     """
+    if log.expected.varies:
+        return None
     # Where the catalog has one batch for all precisions, it does not matter which ran.
     return printed_batch(log) or log.expected.batch_at(precision(log))
 
@@ -276,6 +278,8 @@ def job_batch(log: LogFacts, batch: float | None, cards: int) -> float | None:
     What the log states of the job goes before ``batch`` per GPU, by which nobody can tell the
     accumulation and the parallelism.
     """
+    if log.expected.varies:
+        return log_units.step_of_lines(log)
     unit = log_units.unit(log)
     tokens = log.facts.whole("tokens_per_step") if unit.startswith("tokens") else None
     stated = log_units.step_of_lines(log) or tokens

@@ -195,7 +195,8 @@ def _case(log: LogFacts) -> Case:
             text += f", and has no end, where {log.family.title} prints its rate"
             action = "To measure its progress bar, give the number"
         raise InputError(f"{text}.", f"{action} of the whole job with --gpus.", file=log.files[0])
-    if batch is None or log_statements.shares_samples(log, gpus):
+    is_unknown = batch is None and not expected.varies
+    if is_unknown or log_statements.shares_samples(log, gpus):
         batch = log_statements.per_gpu(log, gpus)
     # The rate is that of the GPUs of the run's own plan, whatever was given.
     cards = (logged or gpus) if log.family.states_plan else gpus

@@ -162,7 +162,7 @@ def test_a_log_format_that_reads_nothing_is_reported_with_its_line(fields: str, 
     assert line == 12
 
 
-@pytest.mark.parametrize("unit", ["tokens/s", "steps/x", "ms", "ms/image", "s", "km/h"])
+@pytest.mark.parametrize("unit", ["tokens/s", "steps/x", "s/", "km/h"])
 def test_a_rate_of_another_unit_than_the_benchmark_s_is_refused_with_its_line(unit: str) -> None:
     text = with_log("summary: '(?P<rate>.)'")
     line, message = said(text.replace("images/s", unit))
@@ -184,8 +184,27 @@ def test_a_rate_of_steps_is_not_read_as_the_seconds_of_a_step_nor_a_time_as_a_ra
     assert (line, "'steps/s'" in message, "named rate" in message) == (12, True, True)
     line, message = said(text.replace("step_seconds", "rate").replace("images/s", "s/step"))
     assert (line, "'s/step'" in message, "step_seconds" in message) == (12, True, True)
-    for known in ("s/step", "s/iteration", "sec/it", "images/s", "ms/step", "µs/it"):
-        parsed(text.replace("images/s", known))
+    known = ("s/step", "s/iteration", "sec/it", "images/s", "ms/step", "µs/it")
+    for unit in (*known, "s/sample", "ms/image"):
+        parsed(text.replace("images/s", unit))
+    line, message = said(text.replace("images/s", "ms/token"))
+    assert (line, "s/step, which the batch converts, or s/image" in message) == (12, True)
+
+
+def test_a_time_alone_is_the_unit_of_an_elapsed_time_and_that_of_a_sample_is_not() -> None:
+    elapsed = with_log("fields: {iteration: a, elapsed: b}")
+    parsed(elapsed.replace("images/s", "ms"))
+    line, message = said(elapsed.replace("images/s", "ms/image"))
+    assert (line, "declare s or ms" in message) == (12, True)
+    line, message = said(elapsed.replace("elapsed", "step_seconds").replace("images/s", "ms"))
+    assert (line, "give ms/step or ms/sample" in message) == (12, True)
+
+
+def test_the_batch_of_a_declared_format_alone_may_be_null() -> None:
+    text = with_log("summary: '(?P<rate>.)'").replace("{fp32: 1}", "{fp32: null}")
+    assert parsed(text).variants[0].batch_size == {"fp32": None}
+    line, message = said(SOUND.replace("{fp32: 1}", "{fp32: null}"))
+    assert (line, "give a number" in message) == (13, True)
 
 
 def second(**changes: str) -> str:
