@@ -51,8 +51,8 @@ CLOCK_MISMATCH = reject(
     "A clock that is set once during the window, by a second or to daylight saving time, is "
     "a warning where the printed times prove the figure. Or a program takes its times before "
     "the GPU has ended, or its lines claim more time than it says that all steps took (LitGPT). "
-    "For declared formats, if a speed rises from line to line as a clock, or lines took less than "
-    "no time by `averaged: running`.",
+    "For declared formats, if a speed rises from line to line as a clock, lines took less than "
+    "no time by `averaged: running`, or the stamps give the rate of one GPU, `per: card`, to all.",
     "Correct --gpus, --batch-size, or `per`, `averaged` or the unit of a declared format; else "
     "measure another run.",
 )
@@ -207,7 +207,8 @@ BATCH_UNVERIFIED = warn(
     "declared. The batch is from --batch-size or the file of the benchmark that --benchmark names. "
     "Rejects if neither states one and the figure depends on it, or if rates of single steps "
     "differ by 5 % and nothing tells the tokens of a step.",
-    "Give the batch per GPU with --batch-size; a program's option may count a node's (TSM).",
+    "Give the batch per GPU with --batch-size; a program's option may count a node's (TSM) or the "
+    "job's (nn.DataParallel).",
 )
 BROKEN_SAMPLES = warn(
     "broken-samples",

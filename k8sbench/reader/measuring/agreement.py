@@ -26,7 +26,16 @@ OTHER_BATCH = 0.05
 
 One is given, one follows from the log's rates and times, whose last digit is rounded.
 """
-_DECLARE_BATCH = r"If the log states it, add a fact: '\bbatch_size=(?P<batch_size>\d+)'."
+_SCOPE_OF_BATCH = "Is the program's batch of one GPU, or of the whole job, as with nn.DataParallel?"
+_DECLARE_BATCH = (
+    f"{_SCOPE_OF_BATCH} If the log states it, add a fact: (?P<batch_size>\\d+) reads one GPU's,"
+    " (?P<global_batch>\\d+) the job's, as '\\bbatch_size=(?P<global_batch>\\d+)'."
+)
+_COMPARE_RATE = "Make sure that `unit`, `per` and --gpus are those of the printed rate."
+_RENAME_BATCH = (
+    f"{_SCOPE_OF_BATCH} Name the group of the fact `global_batch` if it is the job's; else give the"
+    " batch that one GPU had."
+)
 
 
 def reasons(case: Case) -> Iterator[Finding]:
@@ -200,7 +209,17 @@ def _batch(case: Case) -> Iterator[Finding]:
             f"A batch of {' or '.join(map(str, sorted(wanted)))} per GPU was expected, the log's "
             f"is {logged}."
         )
-        yield rules.BATCH_SIZE.finding(text, where, severity="reject" if matters else "warn")
+        reads_batch = expected.declared is not None and _reads_batch(expected.declared)
+        yield rules.BATCH_SIZE.finding(
+            text,
+            where,
+            severity="reject" if matters else "warn",
+            action=_RENAME_BATCH if reads_batch and case.gpus > 1 else None,
+        )
+    elif expected.varies and not by_batch:
+        if case.job_batch is None:
+            text = "The benchmark's batch is null: its steps differ. No stamp checks the rate."
+            yield rules.BATCH_UNVERIFIED.finding(text, action=_COMPARE_RATE)
     elif (
         (by_batch or expected.declared is not None)
         and logged is None
@@ -284,7 +303,7 @@ def _lines_and_head(case: Case) -> Iterator[Finding]:
     of_lines = log_units.step_of_lines(log)
     name = "tokens_per_step" if log_units.unit(log).startswith("tokens") else "global_batch"
     stated = log.facts.whole(name)
-    if of_lines is None or stated is None or "rampup" in log.facts:
+    if of_lines is None or stated is None or "rampup" in log.facts or log.expected.varies:
         return
     if not math.isclose(of_lines, stated, rel_tol=SAME_BATCH):
         text = (

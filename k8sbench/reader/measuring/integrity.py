@@ -20,7 +20,7 @@ from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import STEPS_DOUBT, TIME_DOUBT, TIME_PROVED
 from k8sbench.reader.measuring import agreement, evidence, log_clock, log_statements, log_units
 from k8sbench.reader.measuring.evaluations import SAME_VALUE
-from k8sbench.reader.measuring.evidence import Occurrences
+from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
 from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.log_facts import LogFacts
 from k8sbench.reader.measuring.log_statements import Case
@@ -35,7 +35,7 @@ Programs that stop after N iterations may print one less.
 """
 _IN_SEQUENCES = (
     " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
-    " `sequence_length`."
+    " `sequence_length`; of steps with any number of tokens, declare null as the batch."
 )
 OTHER_TIME = (
     "Measure a log that prints each step, of a version of the program that waits for the GPU; if "
@@ -259,7 +259,10 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         if (share := _small_share(rank, missing)) is not None:
             text = f"{text[:-1]}, {100 * share:.2f} % of the window."
             severity = "warn"
-        yield rules.ITERATIONS_MISSING.finding(text, missing.places, severity)
+        action, opening = None, rank.opening
+        if opening is missing.first[0] and case.log.expected.declared is not None:
+            action = _leave_out_beginning(opening, case.log.expected)
+        yield rules.ITERATIONS_MISSING.finding(text, missing.places, severity, action=action)
     repeated = rank.odd[RecordKind.REPEATED]
     if repeated:
         text = "Training lines of the same iterations come more than once and count once."
@@ -286,6 +289,16 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
         )
     if (doubt := case.log.facts.first(STEPS_DOUBT)) is not None:
         yield rules.SAMPLED_STEPS.finding(doubt, case.log.facts.places(STEPS_DOUBT))
+
+
+def _leave_out_beginning(opening: Occurrence, expected: Expectation) -> str:
+    """Return what to do about a log whose lines begin late, of a declared format."""
+    file = expected.declared_in or "the benchmark's file"
+    return (
+        "Get the complete log. Of an excerpt, which begins at iteration"
+        f" {opening.record.iteration}, write `window: {{warmup: {opening.position}}}` into {file},"
+        f" or give --warmup {opening.position}."
+    )
 
 
 def _small_share(rank: RankRecords, missing: Occurrences) -> float | None:
@@ -334,12 +347,17 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
         contradictions += log_clock.overclaimed(case.seconds_per_unit, rank.tally, rank.shape)
     # Between the pieces of a run passed time that no line can have.
     if not (contradictions or rank.resumed or case.log.restarts):
-        contradictions += log_clock.apart(case.seconds_per_unit, rank.tally, rank.shape, rank.clock)
+        is_answer = case.log.expected.declared is not None and rank.shape.is_per_card
+        contradictions += log_clock.apart(
+            case.seconds_per_unit,
+            rank.tally,
+            rank.shape,
+            rank.clock,
+            multiplied=case.gpus if is_answer and rank.shape.is_rate else 1,
+        )
     tokens = rank.shape.is_rate and (case.log.expected.unit or "").startswith("tokens")
-    length = log_units.sequence_length(case.log) or 1
-    more = (
-        _IN_SEQUENCES.format(significant(case.batch * length, 10)) if tokens and case.batch else ""
-    )
+    of_one_gpu = None if case.job_batch is None else significant(case.job_batch / case.gpus, 10)
+    more = _IN_SEQUENCES.format(of_one_gpu) if tokens and of_one_gpu else ""
     for finding in contradictions:
         yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
     if case.seconds_per_unit and case.throughput and case.job_batch:

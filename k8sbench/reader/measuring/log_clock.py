@@ -48,6 +48,8 @@ ABOUT = 0.1
 OTHER_UNIT = "Declare that unit in the format's file, or leave that number out of it."
 APART = 0.05
 """Relative difference of the headline and the figure by the stamps that is remarked."""
+MULTIPLIED = 0.1
+"""Relative difference of that share and 1 ÷ GPUs, within which `per: card` is the cause."""
 ROOT = 2**0.25
 FAR_APART = 6.0
 """The same as a factor, from which one of the two is wrong."""
@@ -69,6 +71,10 @@ RISES = 1.5
 """The last ÷ the first of as many numbers that rise from line to line, of a clock."""
 ELAPSED = (
     "Name the time since the start `elapsed` in the format, and the speed `rate` or `step_seconds`."
+)
+OTHER_SCOPE = (
+    "Correct `per` of the format, or --gpus; if the rate is of one GPU and the program waits for"
+    " the rest of the time, give --accept clock-mismatch."
 )
 OTHER_STEPS = "Correct `averaged` of the format: interval, step or last."
 
@@ -388,11 +394,14 @@ def misread(tally: Tally, shape: Shape) -> Iterator[Finding]:
         yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place], action=ELAPSED)
 
 
-def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> Iterator[Finding]:
+def apart(
+    unit: float | None, tally: Tally, shape: Shape, clock: LogClock, *, multiplied: int = 1
+) -> Iterator[Finding]:
     """Yield how far stamps and printed times differ without a stated reason.
 
     A warning; a contradiction from a factor on that no work beside the training explains, or that
     no choice of the printed steps does. The lines stand for the steps that they leave out.
+    ``multiplied``: GPUs by which an answer of the user, ``per: card``, multiplies the printed rate.
     """
     if unit is None or tally.stamped is None:
         return
@@ -422,7 +431,15 @@ def apart(unit: float | None, tally: Tally, shape: Shape, clock: LogClock) -> It
             return
         why = "time passed that no training line has, and no other line that was read tells why"
     share = f"{100 * ratio:.1f} %"
-    text = f"By its time stamps the log's rate is {share} of that by its lines: {why}."
+    by_stamps = f"By its time stamps the log's rate is {share} of that by its lines"
+    if multiplied > 1 and abs(ratio * multiplied - 1) <= MULTIPLIED:
+        text = (
+            f"{by_stamps}, about 1 in {multiplied}: by `per: card` the printed rate is multiplied"
+            f" by {multiplied} GPUs (--gpus), and it seems to be that of the whole job."
+        )
+        yield rules.CLOCK_MISMATCH.finding(text, action=OTHER_SCOPE)
+        return
+    text = f"{by_stamps}: {why}."
     is_far = clock.is_far_apart(unit)
     yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
 
