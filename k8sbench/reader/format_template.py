@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from k8sbench.model.notation import compile_expression
+from k8sbench.model.notation import Unit, compile_expression
 from k8sbench.model.plain_text import clean
 from k8sbench.reader import field_names, head_facts, training_line
 from k8sbench.reader.line_expressions import literal, quoted
-from k8sbench.reader.numbered_lines import similar_lines
+from k8sbench.reader.numbered_lines import DATE, similar_lines
 from k8sbench.reader.training_line import Field, TrainingLine
 
 _SHOWN = 3
@@ -23,6 +24,8 @@ _WIDTH = 88
 _INDENT = "\n      "
 """Before a line of the format."""
 _FIELD_INDENT = "\n        "
+_DATED = re.compile(rf"(?:{DATE})(?<=\d\d:\d\d:\d\d)")
+"""A date and a time."""
 
 
 def fill(lines: Sequence[str], *, batch: int | None = None) -> dict[str, str | int] | None:
@@ -116,18 +119,26 @@ def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
     known = len(training.speeds) == 1
     unit = training.speeds[0].meaning.unit if known else None
     is_time = all(map(_is_time, training.speeds))
-    times = "s/step or ms/step"
+    times = "s or ms" if names == {"elapsed"} else "s/step, ms/step, s/sample or ms/sample"
+    if "elapsed" in names and names != {"elapsed"}:
+        times += "; s or ms of elapsed"
     rates = "samples/s, images/s, tokens/s, Ktokens/s or steps/s"
     printed_units = times if is_time else rates if names == {"rate"} else f"{times}; {rates}"
+    may_be_of_a_sample = is_time and names != {"elapsed"} and not (unit and unit.kind)
     yield _asked(
         "unit",
-        str(unit) if unit and unit.kind else None,
+        _written_unit(unit, names) if unit and unit.kind else None,
         f"of the speed as printed: {printed_units}",
-        "In which unit is the speed printed? A wrong unit makes the figure wrong.",
+        "In which unit is the speed printed? A wrong unit makes the figure wrong. The time of a",
+        "step becomes a speed by the batch, that of a sample does not.",
     )
     yield _asked(
         "per",
-        "job" if is_time else "card" if known and _is_of_one_gpu(training.speeds[0]) else None,
+        f"job{'  # card, if it is the time of a sample of one GPU' * may_be_of_a_sample}"
+        if is_time
+        else "card"
+        if known and _is_of_one_gpu(training.speeds[0])
+        else None,
         "job or card; job for the time of a step",
         "Is it the speed of the whole job, or of one GPU (card)? That of one is multiplied by the",
         "number of GPUs.",
@@ -153,6 +164,11 @@ def _questions(training: TrainingLine, facts: dict[str, str]) -> Iterator[str]:
         )
 
 
+def _written_unit(unit: Unit, names: Collection[str]) -> str:
+    """Write a unit as the file declares it; that of a total is a time alone."""
+    return str(unit).removesuffix("/step") if set(names) == {"elapsed"} else str(unit)
+
+
 def _is_time(field: Field) -> bool:
     """True if the label or unit says that a number is a time."""
     name, unit = field.meaning
@@ -172,7 +188,8 @@ def _iteration_questions(training: TrainingLine) -> Iterator[str]:
     yield _asked(
         "iteration_counts",
         "steps" if is_known else None,
-        "steps or samples; with samples, divide the warmup below by the batch",
+        "steps or samples; with samples, divide `warmup` below by the samples of a step of the"
+        " job, and leave `iterations`",
         f"What does the iteration count: {shown} …? Samples are no steps.",
     )
     is_from_0 = 0 in numbers or (every > 1 and numbers[0] % every == every - 1)
@@ -195,7 +212,7 @@ def _evaluation(lines: Sequence[str], training: TrainingLine) -> Iterator[str]:
     yield f"{_INDENT}# Which line is an evaluation? Its time is not that of training."
     for pattern, line in others[:_SHOWN]:
         yield f"{_INDENT}#   {quoted(pattern)} matches: {clean(line)[:_WIDTH]}"
-    yield f"{_INDENT}evaluation: ?  # one of these expressions; or null for none"
+    yield f"{_INDENT}evaluation: ?  # the one whose lines each evaluation prints; or null for none"
 
 
 # -- the fields and the expression ---------------------------------------------------------------
@@ -207,9 +224,13 @@ def _fields(training: TrainingLine) -> Iterator[str]:
     yield f"{_INDENT}fields:  # name: its {where} in the lines above; docs/catalog.md has all names"
     if training.stamp:
         yield f"{_FIELD_INDENT}stamp: {_written_place(training.stamp_place)}"
+    elif unread := _DATED.search(training.lines[0]):
+        text = clean(unread[0])
+        yield f"{_FIELD_INDENT}# The stamp {text} is not read: its form is unknown, or it does not"
+        yield f"{_FIELD_INDENT}# advance from line to line."
     chosen = dict(_chosen(training))
     for name, field in chosen.items():
-        yield f"{_FIELD_INDENT}{name}: {_written_place(field.place)}  # {_spelled(field)}"
+        yield f"{_FIELD_INDENT}{name}: {_written_place(field.place)}  # {_spelled(field, name)}"
         if field in training.speeds and (other := training.in_brackets(field)):
             yield from _second_number(name, other)
     yield from _open_fields(training, chosen)
@@ -270,7 +291,7 @@ def _open_fields(training: TrainingLine, chosen: dict[str, Field]) -> Iterator[s
             for name in _possible_names(field):
                 is_clock = name == "elapsed"
                 clock = ", which runs as a clock: the time since a beginning" if is_clock else ""
-                yield f"{_FIELD_INDENT}#   {name}: {place}  # {_spelled(field)}{clock}"
+                yield f"{_FIELD_INDENT}#   {name}: {place}  # {_spelled(field, name)}{clock}"
                 if other := training.in_brackets(field):
                     yield from _second_number(name, other)
         yield f"{_FIELD_INDENT}speed: ?"
@@ -293,11 +314,13 @@ def _possible_names(field: Field) -> list[str]:
     return ["step_seconds"] if _is_time(field) else ["step_seconds", "rate"]
 
 
-def _spelled(field: Field) -> str:
+def _spelled(field: Field, name: str = "") -> str:
     """Write a number with its label and unit."""
     number, unit = field.number, field.meaning.unit
     text = f"{number.label} {number.texts[0]}{number.unit_text}"
-    return clean(f"{text}, unit: {unit}" if unit and unit.kind else text).strip()
+    return clean(
+        f"{text}, unit: {_written_unit(unit, [name])}" if unit and unit.kind else text
+    ).strip()
 
 
 def _listed(fields: Sequence[Field]) -> str:

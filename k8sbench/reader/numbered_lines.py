@@ -181,23 +181,35 @@ def _labelled(
             unit, used = None, 0  # ``loss 3.9 tokens/s 52001``: the label of the next number
         units.insert(0, (unit, used))
     at = 0
+    label, shares = "", False
     for index, (begin, end) in enumerate(spans):
         gap = plain[at:begin]
         is_total = index > 0 and re.fullmatch(r" *(?:/|of) *", gap) is not None
-        label = gap.strip() if is_total else _label(gap)
+        if not shares:
+            label = gap.strip() if is_total else _label(gap)
         unit, used = units[index]
+        is_shared = plain[end : ends[index]] == "/" and index + 1 < len(spans)
+        shares = is_shared and _is_rate(units[index + 1][0])
+        unit_text = plain[end : end + used] or _prefix(plain[end:])
+        if shares:  # ``4466/6179 tok/s``
+            unit, used_next = units[index + 1]
+            unit_text = plain[spans[index + 1][1] :][:used_next]
         unit = unit or _unit_before(label)
         at = end + used
         yield Number(
             label=label,
             behind=plain[end : ends[index]],
             unit=unit,
-            unit_text=plain[end:at] or _prefix(plain[end:]),
+            unit_text=unit_text,
             begin=begin,
             end=end,
             path="",
             texts=tuple(each[index] for each in texts),
         )
+
+
+def _is_rate(unit: Unit | None) -> bool:
+    return unit is not None and not unit.is_time
 
 
 def _prefix(behind: str) -> str:

@@ -65,7 +65,7 @@ class TrainingLine(NamedTuple):
         ]
         # A time without a label may be the exact one of a smoothed rate.
         times = [f for f in possible if not f.number.words and f.meaning.unit is not None]
-        return [*named, *times] if named else [f for f in possible if not f.number.counts_up]
+        return [*named, *times] if named else [f for f in possible if not _only_counts(f)]
 
     @property
     def iterations(self) -> list[Field]:
@@ -73,7 +73,7 @@ class TrainingLine(NamedTuple):
         growing = [
             field
             for field in self.fields
-            if field.meaning.field in {"iteration", ""} and field.number.counts_up
+            if field.meaning.field in {"iteration", ""} and _only_counts(field)
         ]
         named = [field for field in growing if field.meaning.field == "iteration"]
         of_job = [field for field in named if "global" in field.number.words]
@@ -119,6 +119,11 @@ class TrainingLine(NamedTuple):
         match: Any = compile_expression(self.expression).search(line)
         groups = len(self.fields) + bool(self.stamp_place)
         return [(str(n), match.span(n)[0]) for n in range(1, groups + 1)] if match else []
+
+
+def _only_counts(field: Field) -> bool:
+    """True if a number counts up and is no time: ``32 sec`` is one."""
+    return field.number.counts_up and not (field.meaning.unit and field.meaning.unit.is_time)
 
 
 def find(lines: Sequence[str]) -> TrainingLine | None:

@@ -313,6 +313,50 @@ def test_the_expression_reads_each_number_of_its_lines(name: str) -> None:
         )
 
 
+def test_two_numbers_before_one_unit_and_a_time_since_the_start_are_all_offered() -> None:
+    lines = [
+        f"Step {50 * n}/ 5000; acc: 20.18; {4466 + n}/{6179 + n % 3} tok/s; {30 * n:6d} sec"
+        for n in range(1, 40)
+    ]
+    fields = written(lines, "fields")
+    offered = re.findall(r"#   (\w+: \d)  # ([^,\n]*(?:, unit: \S+)?)", fields)
+    assert [place for place, _ in offered] == ["rate: 3", "rate: 4", "elapsed: 5"]
+    assert [text.split(", unit: ")[1].rstrip(",") for _, text in offered] == [
+        *("tokens/s", "tokens/s", "s"),
+    ]
+    assert re.search(r"\n        total: 2 ", fields)
+
+
+def test_the_unit_and_the_total_of_other_numbers_are_no_shared_unit() -> None:
+    lines = stamped("step {step}/400 img/s 412.5 loss {loss} of 9/", 1)
+    (speed,) = training(lines).speeds
+    assert speed.number.texts[0] == "412.5"
+    assert re.search(r"\n        total: 2 ", written(lines, "fields"))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ("08/31/2024 14:37:31 step {step} time 0.5", True),
+        ("2024-08-31 14:37:31 [rank 0] step {step} time 0.5", True),
+        ("{at} step {step} time 0.5", False),
+        ("step {step} of runs/2024-08-31 time 0.5", False),
+    ],
+)
+def test_a_stamp_that_is_not_read_is_named(line: str, is_told: bool) -> None:
+    fields = written(stamped(line, 1), "fields")
+    assert ("14:37:31 is not read" in fields) == is_told
+    assert "stamp: " in fields or "{at}" not in line
+
+
+def test_the_time_of_a_sample_is_offered_where_the_unit_of_a_time_is_asked() -> None:
+    asked = written(stamped("iters {step} time: 0.5 loss {loss}", 1), "questions")
+    assert "s/step, ms/step, s/sample or ms/sample" in asked
+    assert "per: job  # card, if it is the time of a sample of one GPU" in asked
+    known = written(stamped("iter {step} 0.5 s/iter loss {loss}", 1), "questions")
+    assert re.search(r"unit: s/step\n.*\n? *per: job\n", known, re.DOTALL)
+
+
 def test_a_long_log_takes_few_function_calls_a_line() -> None:
     """Each line was searched for all texts of all families, and for each form of a stamp."""
     head = [f"layer {n}.weight of conv {'x' * (n % 7)} [{n}]" for n in range(4000)]

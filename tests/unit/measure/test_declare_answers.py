@@ -2,6 +2,7 @@
 the log disproves is rejected."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -121,6 +122,10 @@ FILES = {
 K_TIME = {**NANOTRON.answers, "unit": "ms/step", "speed": "elapsed_time_per_iteration_ms 12K"}
 
 STEPS = {"batch_size": "8", "averaged": "interval", "iteration_counts": "steps"}
+TWO_RATES = [
+    f"Step {50 * n}/ 5000; {4466 + n % 2}/{6180 + (n - 1) % 3} tok/s; {32 * n:6d} sec"
+    for n in range(1, 40)
+]
 FORMS: dict[str, tuple[list[str], Row]] = {
     "a time in thousands": (lines_in("nanotron_k"), NANOTRON._replace(answers=K_TIME)),
     "a time of several steps": (
@@ -162,6 +167,52 @@ FORMS: dict[str, tuple[list[str], Row]] = {
     "the time since the start": (
         stamped("step {step} loss {loss} elapsed {at}", 5, "0:%M:%S"),
         Row({"batch_size": "8", "unit": "s/step", "iteration_counts": "steps"}, 16.0),
+    ),
+    "a time of one sample of the job": (
+        stamped("{at} iters: {step}, time: 0.0625, loss: {loss}", 5, every=80),
+        Row(
+            {
+                "batch_size": "8",
+                "unit": "s/sample",
+                "averaged": "interval",
+                "iteration_counts": "samples",
+                "warmup": "100",
+            },
+            16.0,
+        ),
+    ),
+    "a time of one sample of each GPU": (
+        stamped("{at} iter {step} time: 62.5 loss {loss}", 5, every=10),
+        Row({**STEPS, "batch_size": "8", "unit": "ms/sample", "per": "card"}, 128.0, "--gpus 8"),
+    ),
+    "the seconds since the start beside two rates": (
+        TWO_RATES,
+        Row(
+            {
+                **STEPS,
+                **TOKENS,
+                "batch_size": "4096",
+                "per": "job",
+                "unit": "s",
+                "speed": "32 sec",
+                "sequence_length": "null",
+            },
+            6400.0,
+        ),
+    ),
+    "the second of two rates": (
+        TWO_RATES,
+        Row(
+            {
+                **STEPS,
+                **TOKENS,
+                "batch_size": "4096",
+                "per": "job",
+                "speed": "6180 tok/s",
+                "sequence_length": "null",
+            },
+            6180.0,
+        ),
     ),
     "evaluations between the lines": (
         [
@@ -228,6 +279,12 @@ HEAD = ["world_size: 8", "micro_batch_size: 8"]
 SAMPLES = {"iteration_counts": "samples", "warmup": "1"}
 WRONG: dict[str, tuple[list[str], Row, dict[str, str], str]] = {
     "one GPU's rate for the job's": (RATE, IMAGES, {"per": "card"}, "clock-mismatch"),
+    "the time of a sample for that of a step": (
+        SECONDS,
+        HALF_SECOND,
+        {"unit": "s/sample"},
+        "clock-mismatch",
+    ),
     "another batch": (RATE, IMAGES, {"batch_size": "80"}, "clock-mismatch"),
     "samples for steps": (RATE, IMAGES, SAMPLES, "clock-mismatch"),
     "samples for steps of a time": (SECONDS, HALF_SECOND, SAMPLES, "clock-mismatch"),
@@ -337,8 +394,112 @@ def test_a_batch_that_a_fact_reads_is_verified(
     found = {each["id"]: each for each in measurement["reasons"]}
     unverified = found.get("batch-unverified")
     assert [each["severity"] for each in [unverified] if each] == severities
-    assert unverified is None or "(?P<batch_size>" in unverified["action"]
+    names = ("(?P<batch_size>", "(?P<global_batch>")  # of one GPU, or of the job
+    assert unverified is None or all(name in unverified["action"] for name in names)
     assert ("gpus-unverified" in found) == bool(severities)
+
+
+def between_others(lines: list[str]) -> list[str]:
+    """Put other lines between the training lines, each time more."""
+    return [part for n, line in enumerate(lines) for part in (*[f"shard {n}"] * n, line)]
+
+
+@pytest.mark.parametrize(
+    ("printed", "options", "code", "found"),
+    [
+        (64.0, "--gpus 8", 5, ("clock-mismatch", "reject")),
+        (12.0, "--gpus 8", 0, ("clocks-apart", "warn")),
+        (14.0, "--gpus 2", 0, ("clocks-apart", "warn")),
+        (8.0, "--gpus 8", 0, None),
+        (16.0, "--gpus 2", 5, ("clock-mismatch", "reject")),
+    ],
+    ids=[
+        "the rate of eight GPUs",
+        "a wait",
+        "a wait of nearly half",
+        "the rate of one GPU",
+        "the rate of two GPUs",
+    ],
+)
+def test_a_rate_of_one_gpu_that_the_stamps_give_to_all_of_them_is_rejected(
+    printed: float, options: str, code: int, found: tuple[str, str] | None, tmp_path: Path, cli: Cli
+) -> None:
+    lines = between_others(stamped(f"{{at}} step {{step}} loss {{loss}} {printed} img/s", 10))
+    row = Row({"batch_size": "8", **CARD}, 0.0, options)
+    measurement = measured(lines, row, tmp_path, cli, code=code)
+    of_clock = [each for each in measurement["reasons"] if each["id"].startswith("clock")]
+    assert [(each["id"], each["severity"]) for each in of_clock] == ([found] if found else [])
+    if code:
+        assert "`per: card`" in of_clock[0]["message"]
+        assert "--gpus" in of_clock[0]["message"]
+        assert "`per`" in of_clock[0]["action"]
+
+
+def test_a_fact_that_may_be_the_batch_of_the_job_is_asked_about(tmp_path: Path, cli: Cli) -> None:
+    """With nn.DataParallel the program's batch is divided among the GPUs."""
+    log, file = tmp_path / "train.log", tmp_path / "mine.yaml"
+    lines = ["batch_size=24", *stamped("{at} step {step} loss {loss} time 0.5", 5)]
+    log.write_text("\n".join(lines))
+    text = answered(template_of(lines), {**TIME, "batch_size": "12", "averaged": "interval"})
+    facts = "      facts: ['batch_size=(?P<batch_size>\\d+)']\n"
+    file.write_text(text.replace("    window:\n", f"{facts}    window:\n"))
+    words = ("measure", str(log), "--benchmark", str(file), "-o", "json", "--gpus", "2")
+    (rejected,) = json.loads(cli(*words, code=5).out)
+    (reason,) = [each for each in rejected["reasons"] if each["id"] == "batch-size"]
+    assert "whole job" in reason["action"]
+    assert "`global_batch`" in reason["action"]
+    file.write_text(file.read_text().replace("<batch_size>", "<global_batch>"))
+    (found,) = json.loads(cli(*words).out)
+    assert (found["verdict"], found["batch_size_per_gpu"]) == ("valid", 12)
+    assert found["throughput"]["time_weighted"] == pytest.approx(48.0)
+
+
+@pytest.mark.parametrize("head", [[], ["total batch size: 4096"]])
+def test_a_rate_is_held_against_no_batch_that_is_null(
+    head: list[str], tmp_path: Path, cli: Cli
+) -> None:
+    """A budget of tokens is the most that a step has: the printed rate counts the real ones."""
+    lines = [*head, *stamped("{at} step {step} loss {loss} tokens/s 2200", 2)]
+    answers = {**JOB, "sequence_length": "null"}
+    budget = Row({**answers, "batch_size": "{fp32: 4096}"}, 2200.0)
+    rejected = measured(lines, budget, tmp_path, cli, code=5)
+    (reason,) = [each for each in rejected["reasons"] if each["severity"] == "reject"]
+    assert reason["id"] == "clock-mismatch"
+    assert "taken as 4096;" in reason["message"]
+    right = measured(
+        lines, budget._replace(answers={**answers, "batch_size": "{fp32: null}"}), tmp_path, cli
+    )
+    assert (right["verdict"], right["batch_size_per_gpu"]) == ("valid", None)
+    assert right["throughput"]["time_weighted"] == pytest.approx(2200.0)
+    assert "batch-unverified" in [each["id"] for each in right["reasons"]]
+
+
+def test_the_value_that_a_clock_disproves_is_the_one_that_was_used(
+    tmp_path: Path, cli: Cli
+) -> None:
+    """The log's own batch of the job goes before that of the file."""
+    lines = ["total batch size: 4096", *stamped("{at} step {step} loss {loss} tokens/s 2200", 2)]
+    row = Row({**JOB, "sequence_length": "null", "batch_size": "440"}, 2200.0)
+    rejected = measured(lines, row, tmp_path, cli, code=5)
+    (reason,) = [each for each in rejected["reasons"] if each["id"] == "clock-mismatch"]
+    assert "taken as 4096;" in reason["message"]
+
+
+def test_an_excerpt_of_a_log_is_measured_as_its_rejection_says(tmp_path: Path, cli: Cli) -> None:
+    lines = [
+        line.replace("step ", "update 7 of 9 step 52").replace("loss", "seen 1.5 loss")
+        for line in stamped("{at} step {step:03} loss {loss} 64.0 img/s", 10)
+    ]
+    file = tmp_path / "mine.yaml"
+    row = ONE_GPU._replace(answers={**ONE_GPU.answers, "warmup": "1"})
+    rejected = measured(lines, row, tmp_path, cli, code=5)
+    (reason,) = [each for each in rejected["reasons"] if each["id"] == "iterations-missing"]
+    (warmup,) = re.findall(r"`window: \{warmup: (\d+)\}`", reason["action"])
+    assert (warmup, str(file) in reason["action"]) == ("52000", True)
+    file.write_text(file.read_text().replace("warmup: 1\n", f"warmup: {warmup}\n"))
+    words = ("measure", str(tmp_path / "train.log"), "--benchmark", str(file), "-o", "json")
+    (found,) = json.loads(cli(*words, "--gpus", "1").out)
+    assert found["verdict"] == "valid"
 
 
 def test_a_unit_beside_a_number_that_is_not_the_answer_is_an_error(

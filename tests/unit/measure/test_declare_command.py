@@ -76,6 +76,20 @@ def test_the_batch_of_an_option_answers_its_question(tmp_path: Path, cli: Cli) -
     assert "batch_size: {fp32: 82}  #" in text
 
 
+def test_a_program_whose_batch_is_null_is_submitted_with_the_batch_of_an_option(
+    tmp_path: Path, cli: Cli
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        answered(template(OWN, tmp_path, cli), {**ANSWERS, "batch_size": "{fp32: null}"})
+    )
+    words = ("render", str(file), "--replicas", "1", "--gpus", "1")
+    _, err = cli(*words, code=2)
+    assert "Give --batch-size." in err
+    assert "kind: " in cli(*words, "--batch-size", "82").out
+    assert "any (fp32)" in cli("benchmarks", str(file)).out
+
+
 @pytest.mark.parametrize(
     ("log", "family"),
     [
