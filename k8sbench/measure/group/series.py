@@ -122,7 +122,11 @@ HALF = 0.5
 NEWEST = 10
 """Newest sets that show whether a case alternates."""
 FLIPS = 3
-"""Sets that are far off to one side among them, or steps that undo each other, of such a case."""
+"""Flips among them, or steps that undo each other, of a case that alternates."""
+FEWEST_OF_LEVEL = 3
+"""Sets of each of the two levels."""
+GAP = 4.0
+"""Standard deviations within the two levels that lie between them at least."""
 UNDONE = 0.25
 """Share of a step by which one that undoes it may differ."""
 
@@ -364,6 +368,11 @@ class Judge:
         change = cut.after - cut.before
         newest = len(level) - cut.place
         first = state.members[-newest]
+        # What differed once before the cut is left out; since then it is part of the change.
+        later = [member for member in state.members[-newest:] if member.is_odd]
+        for member in later:
+            member.mark = None
+            self._revise(member)
         view = state.agreeing(DRIFT)
         place = next(at for at, member in enumerate(view) if member.round >= first.round)
         form = Form("step", place, change, cut.before, night.apart.independent(cut.place))
@@ -436,8 +445,7 @@ class Judge:
         if len(members) < FEWEST_OF_DRIFT:
             return False
         level = [member.value for member in members]
-        spread = t_test.with_usual(levels.spread_around_slope(level), night.usual)
-        p = _p_of_slope(level, spread, night.correlation_of_drift) * night.cases
+        p = _p_of_slope(level, night.usual, night.correlation_of_drift) * night.cases
         if p > DRIFTED:
             return False
         form = levels.form_of(level, each.expected.variance)
@@ -470,7 +478,7 @@ class Judge:
             return
         spread = levels.spread_around_slope(common)
         correlation = levels.correlated(common).plus(CORRELATION_OF_DRIFT).value()
-        p = _p_of_slope(common, spread, correlation)
+        p = _p_of_slope(common, None, correlation)
         shared = levels.form_of(common, spread.variance / (1 - correlation))
         if p > DRIFTED or abs(shared.change) < RELEVANT:
             return
@@ -538,11 +546,10 @@ class Judge:
         if state.alternation is not None:
             self._end_alternation(each, newest)
             return
-        scores = [member.score for member in newest if member.score is not None]
-        far = max(sum(score < -FAR for score in scores), sum(score > FAR for score in scores))
-        low, high = _two_levels(values)
-        if not _undo_each_other(state) and (far < FLIPS or low == high):
+        two = _two_levels(values)
+        if two is None or not (two.flips >= FLIPS or _undo_each_other(state)):
             return
+        low, high = two.low, two.high
         state.alternation = Alternation(low, high)
         state.in_level = NEWEST
         state.waiting = []
@@ -773,9 +780,17 @@ def both(freedom: float, tail: float) -> float:
 # -- sentences 6 to 8 -----------------------------------------------------------------------------
 
 
-def _p_of_slope(level: Sequence[float], spread: Estimate, correlation: float) -> float:
-    """Return the p of the slope of a level."""
+def _p_of_slope(level: Sequence[float], of_cases: Estimate | None, correlation: float) -> float:
+    """Return the p of the slope of a level: with its newest set and without it, the larger one.
+
+    One odd set at the end is no drift.
+    """
+    return max(_p_of_line(part, of_cases, correlation) for part in (level, level[:-1]))
+
+
+def _p_of_line(level: Sequence[float], of_cases: Estimate | None, correlation: float) -> float:
     count = len(level)
+    spread = t_test.with_usual(levels.spread_around_slope(level), of_cases)
     wider = (1 + correlation) / (1 - correlation) ** 2
     estimate = spread.times(wider * 12 / (count**3 - count))
     return estimate.p_if_small(levels.fit(level, range(count)).slope)
@@ -872,17 +887,31 @@ def _undo_each_other(state: CaseState) -> bool:
     )
 
 
-def _two_levels(values: Sequence[float]) -> tuple[float, float]:
-    """Divide values where they are farthest apart, and return the means of both parts.
+class _TwoLevels(NamedTuple):
+    """Sets that lie at two levels."""
 
-    They are equal if the gap is less than half of what lies between the means.
+    low: float
+    high: float
+    flips: int
+    """Number of times that a set lies at the other level than the one before."""
+
+
+def _two_levels(values: Sequence[float]) -> _TwoLevels | None:
+    """Divide sets where they are farthest apart; None unless both parts are levels.
+
+    Each has some sets, and the gap is far wider than the spread within them.
     """
     ordered = sorted(values)
-    place = max(range(1, len(ordered)), key=lambda at: ordered[at] - ordered[at - 1])
-    low, high = levels.mean(ordered[:place]), levels.mean(ordered[place:])
-    if ordered[place] - ordered[place - 1] < HALF * (high - low):
-        low = high = levels.mean(values)
-    return low, high
+    places = range(FEWEST_OF_LEVEL, len(ordered) - FEWEST_OF_LEVEL + 1)
+    place = max(places, key=lambda at: ordered[at] - ordered[at - 1])
+    gap = ordered[place] - ordered[place - 1]
+    parts = ordered[:place], ordered[place:]
+    within = math.fsum(t_test.squares(part) for part in parts) / (len(ordered) - 2)
+    low, high = map(levels.mean, parts)
+    if gap < GAP * max(math.sqrt(within), RESOLUTION) or math.expm1(high - low) < RELEVANT:
+        return None
+    sides = [value >= ordered[place] for value in values]
+    return _TwoLevels(low, high, sum(a != b for a, b in itertools.pairwise(sides)))
 
 
 def _spread_of_both(values: Sequence[float]) -> Estimate:
