@@ -368,11 +368,6 @@ class Judge:
         change = cut.after - cut.before
         newest = len(level) - cut.place
         first = state.members[-newest]
-        # What differed once before the cut is left out; since then it is part of the change.
-        later = [member for member in state.members[-newest:] if member.is_odd]
-        for member in later:
-            member.mark = None
-            self._revise(member)
         view = state.agreeing(DRIFT)
         place = next(at for at, member in enumerate(view) if member.round >= first.round)
         form = Form("step", place, change, cut.before, night.apart.independent(cut.place))
