@@ -72,6 +72,8 @@ class Store:
         self.said: list[Said] = []
         self.open: list[dict[int, Open]] = []
         """Confirmed open changes after each night, by case."""
+        self.alternating: list[set[int]] = []
+        """Cases that alternate between two levels, after each night."""
         self._marks: dict[str, Mark | None] = {}
         self._names: dict[int, list[tuple[str, int]]] = {}
         """Group ids and nights of the newest sets, by case."""
@@ -100,7 +102,15 @@ class Store:
             names = [*self._names.get(case, [])[1 - REMEMBERED :], (judged.group_id, night)]
             self._names[case] = names
         self.said += self._new_marks()
-        self.open.append(self._open())
+        newest = {case: self.judge.judged[names[-1][0]] for case, names in self._names.items()}
+        self.open.append(
+            {
+                case: judged.open
+                for case, judged in newest.items()
+                if judged.open and judged.open.kind != "unconfirmed"
+            }
+        )
+        self.alternating.append({case for case, judged in newest.items() if judged.alternating})
 
     def _new_marks(self) -> Iterator[Said]:
         for case, names in self._names.items():
@@ -116,11 +126,3 @@ class Store:
                 yield Said(
                     self.nights - 1, case, at, mark.kind, night_of(mark.since), mark.together
                 )
-
-    def _open(self) -> dict[int, Open]:
-        is_open = {}
-        for case, names in self._names.items():
-            change = self.judge.judged[names[-1][0]].open
-            if change is not None and change.kind != "unconfirmed":
-                is_open[case] = change
-        return is_open
