@@ -105,10 +105,14 @@ class CaseState(msgspec.Struct):
         count = min(newest, self.in_level)
         return [member.value for member in self.members[-count:]] if count else []
 
-    def agreeing(self, newest: int) -> list[Member]:
-        """Return the newest sets of the level, less those that differed once, oldest first."""
+    def agreeing(self, newest: int, changed: float = math.inf) -> list[Member]:
+        """Return the newest sets of the level, less those that differed once, oldest first.
+
+        From the round ``changed`` on they are of another level, from which none differs.
+        """
         members = self.members[-min(self.in_level, len(self.members)) :] if self.in_level else []
-        return [member for member in members if not member.is_odd][-newest:]
+        agreeing = [member for member in members if not member.is_odd or member.round >= changed]
+        return agreeing[-newest:]
 
     def member(self, number: int) -> Member | None:
         """Return a set by its number among all; None if it is too old."""

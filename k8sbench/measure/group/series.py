@@ -368,8 +368,8 @@ class Judge:
         change = cut.after - cut.before
         newest = len(level) - cut.place
         first = state.members[-newest]
-        view = state.agreeing(DRIFT)
-        place = next(at for at, member in enumerate(view) if member.round >= first.round)
+        view = state.agreeing(DRIFT, changed=first.round)
+        place = view.index(first)
         form = Form("step", place, change, cut.before, night.apart.independent(cut.place))
         if len(view) >= SETTLED + 2:
             values = [member.value for member in view]
