@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import UNJUDGED, Judged, Line
+from k8sbench.model.series import UNJUDGED, Acceptance, Closed, Judged, Line
 from k8sbench.store.group_interface import GroupIndex
 
 
@@ -29,7 +29,7 @@ class JudgedSeries:
         index: GroupIndex,
         rows: Sequence[GroupRow],
         unkept: Iterable[GroupRow],
-        accepted: Mapping[Line, float],
+        accepted: Mapping[Line, Acceptance],
     ) -> None:
         self._index = index
         self._accepted = accepted
@@ -71,7 +71,11 @@ class JudgedSeries:
         return {row.group_id: self._shown(row, found.get(row.group_id, UNJUDGED)) for row in rows}
 
     def _shown(self, row: GroupRow, judged: Judged) -> Judged:
-        """Leave out what is open if its level was accepted later."""
-        if judged.open is not None and row.began <= self._accepted.get(row.line, -1.0):
-            return judged._replace(open=None)
-        return judged
+        """Close what is open if its level was accepted later: with the set that was accepted."""
+        accepted = self._accepted.get(row.line)
+        if judged.open is None or accepted is None or row.began > accepted.began:
+            return judged
+        closed = judged.closed
+        if row.began == accepted.began:
+            closed = Closed(judged.open.since, judged.open.began, "person", accepted.at)
+        return judged._replace(open=None, closed=closed)

@@ -17,7 +17,7 @@ from k8sbench.measure.group.known import singles
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run, merged
-from k8sbench.model.series import Judged
+from k8sbench.model.series import Acceptance, Judged
 from k8sbench.store.group_interface import GroupedStore, ServedGroups
 from k8sbench.store.interface import RunFilter
 
@@ -70,7 +70,10 @@ class StoredGroups:
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
         if self._series is None:
-            levels = {level.line: level.began for level in self._store.accepted_levels()}
+            levels = {
+                level.line: Acceptance(level.began, level.accepted_at)
+                for level in self._store.accepted_levels()
+            }
             former = {
                 row.line: levels[row.former_line] for row in self.rows if row.former_line in levels
             }

@@ -129,6 +129,15 @@ class Judged(NamedTuple):
     """The levels between which the case alternates as of this set."""
 
 
+class Acceptance(NamedTuple):
+    """The newest acceptance of a level of a case."""
+
+    began: float
+    """Begin of the set whose level is accepted, Unix seconds."""
+    at: float
+    """Time at which a person accepted it, Unix seconds."""
+
+
 class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):
     """A level of a case that was accepted: what was open before is closed."""
 

@@ -21,6 +21,7 @@ from k8sbench.model.series import (
     DAY,
     EACH_KEPT,
     NEWEST_KEPT,
+    Acceptance,
     Judged,
     Line,
     Mark,
@@ -81,13 +82,13 @@ class Played(NamedTuple):
 
 def play(
     rows: Iterable[GroupRow],
-    accepted: Mapping[Line, float] | None = None,
+    accepted: Mapping[Line, Acceptance] | None = None,
     kept: Iterable[NightState] = (),
     state_of: Callable[[int], bytes | None] = lambda _: None,
 ) -> Played:
     """Judge the nights of a store, from the newest one on that is kept and that nothing changed.
 
-    ``accepted``: begin of the newest set whose level is accepted, by case, Unix seconds.
+    ``accepted``: the newest acceptance of each case.
     ``state_of`` returns the series after a night that is kept with one.
     """
     accepted = accepted or {}
@@ -121,12 +122,12 @@ def play(
 
 
 def _digests(
-    nights: Mapping[int, Sequence[GroupRow]], accepted: Mapping[Line, float]
+    nights: Mapping[int, Sequence[GroupRow]], accepted: Mapping[Line, Acceptance]
 ) -> dict[int, str]:
     """Return the digest of all that decides about each night and those before, by night."""
     accepted_by_night: dict[int, list[object]] = {}
-    for line, at in sorted(accepted.items()):
-        accepted_by_night.setdefault(night_of(at), []).append((line, at))
+    for line, acceptance in sorted(accepted.items()):
+        accepted_by_night.setdefault(night_of(acceptance.began), []).append((line, acceptance))
     digest = hashlib.sha256(__version__.encode())
     found: dict[int, str] = {}
     for night, rows in nights.items():
@@ -154,7 +155,7 @@ _STATE = msgspec.msgpack.Decoder(State)
 
 
 def judge(
-    rows: Iterable[GroupRow], accepted: Mapping[Line, float] | None = None
+    rows: Iterable[GroupRow], accepted: Mapping[Line, Acceptance] | None = None
 ) -> dict[str, Judged]:
     """Judge all sets of a store; return them by group id."""
     return play(rows, accepted).judged

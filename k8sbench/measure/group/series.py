@@ -58,7 +58,16 @@ from k8sbench.measure.group.distributions import normal_score, student_p
 from k8sbench.measure.group.levels import Apart, Correlated, Form
 from k8sbench.measure.group.t_test import RESOLUTION, Estimate
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import Alternation, Closed, Expected, Judged, Line, Mark, Open
+from k8sbench.model.series import (
+    Acceptance,
+    Alternation,
+    Closed,
+    Expected,
+    Judged,
+    Line,
+    Mark,
+    Open,
+)
 
 FEWEST = 4
 """Sets of a first level from which a further set is judged."""
@@ -194,13 +203,13 @@ class Judge:
     """Judges nights, one after the other."""
 
     def __init__(
-        self, state: State | None = None, accepted: Mapping[Line, float] | None = None
+        self, state: State | None = None, accepted: Mapping[Line, Acceptance] | None = None
     ) -> None:
         state = state or State()
         self._round_number = state.round
         self.cases: dict[Line, CaseState] = dict(state.cases)
         self._accepted = accepted or {}
-        """Begin of the newest set whose level is accepted, by case, Unix seconds."""
+        """The newest acceptance of each case."""
         self.judged: dict[str, Judged] = {}
         """The judged sets, by group id."""
         self.revised: dict[str, Mark | None] = {
@@ -525,9 +534,11 @@ class Judge:
     def _accept(self, each: _Set) -> None:
         """Close the change of a case whose level was accepted before a set."""
         state = each.state
-        at = self._accepted.get(each.row.line, -math.inf)
-        if state.reference is not None and state.reference.began <= at < each.row.began:
-            _close(each, by_person_at=at)
+        accepted = self._accepted.get(each.row.line)
+        if state.reference is None or accepted is None:
+            return
+        if state.reference.began <= accepted.began < each.row.began:
+            _close(each, by_person_at=accepted.at)
 
     # -- a case that alternates -------------------------------------------------------------------
 

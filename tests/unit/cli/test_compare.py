@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 import pathlib
+import time
 
 import pytest
 
@@ -407,10 +408,17 @@ def test_what_changed_anywhere_is_listed_and_a_level_can_be_accepted(
         "No change of these cases is open."
         in typed("history", "resnet50", "--case=1x8", "--accept-level")[2]
     )
+    before = time.time()
     code, _, err = typed("history", "resnet50", "--accept-level")
     assert (code, "accepted: resnet50 pytorch fp32 1x1" in err) == (0, True)
     (change,) = json.loads(typed("history", "-o", "json")[1])["changes"]
-    assert change["open"] is False
+    assert (change["open"], change["closed_by"]) == (False, "person")
+    assert before <= change["closed_at"] <= time.time()
+    # The next set does not change it.
+    later = repeats((95.0,) * 3, case="1x1", set_name="n16", at=START + 1.6e6)
+    fill(later)
+    (after,) = json.loads(typed("history", "-o", "json")[1])["changes"]
+    assert after == change
     assert json.loads(typed("results", "-o", "json")[1])["rows"][0]["changed"] is None
 
 

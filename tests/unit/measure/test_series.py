@@ -8,7 +8,7 @@ import pytest
 
 from k8sbench.measure.group import nights
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import DAY, Judged, Mark, NightState, night_of
+from k8sbench.model.series import DAY, Acceptance, Judged, Mark, NightState, night_of
 from tests.unit.measure.nights import night
 
 FLAT = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 99.7, 100.4, 100.05, 99.95]
@@ -209,12 +209,14 @@ def test_a_drop_that_is_rolled_back_once_is_no_alternation() -> None:
 def test_an_accepted_level_closes_what_was_open_and_hides_no_later_drop(place: int) -> None:
     values = [*FLAT, *slower(0.03, 5), *slower(0.06, 3)]
     made = rows(values)
-    accepted = {made[place].line: made[place].began}
+    accepted = {made[place].line: Acceptance(made[place].began, at=7.0)}
     assert opened(values, accepted=accepted)[13:] == [
         *[None] * 2,
         "unconfirmed 15",
         *["step 15"] * 2,
     ]
+    (closed,) = [one.closed for one in judged(values, accepted=accepted) if one.closed]
+    assert (closed.since, closed.by, closed.at) == ("night-010", "person", 7.0)
 
 
 # Nights
@@ -320,7 +322,7 @@ def test_an_accepted_level_is_judged_from_its_night_on() -> None:
     rows = [row for some in of_several_cases() for row in some]
     digests = [
         {night.night: night.digest for night in nights.play(rows, accepted).nights}
-        for accepted in ({}, {rows[0].line: rows[60].began})
+        for accepted in ({}, {rows[0].line: Acceptance(rows[60].began, at=0.0)})
     ]
     same = [night for night in digests[0] if digests[0][night] == digests[1][night]]
     assert max(same) == night_of(rows[60].began) - 1
