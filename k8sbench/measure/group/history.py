@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -16,9 +17,6 @@ from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Co
 from k8sbench.model.group import Changed, GroupRow
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.series import UNJUDGED, Closed, Judged, Line, Mark
-
-ALTERNATING = 10
-"""Newest sets of a case by which it alternates: what they show is no change."""
 
 
 def gpu_models(rows: Iterable[GroupRow]) -> dict[str, str]:
@@ -156,7 +154,7 @@ class CaseSets:
     def changes(self, since: float | None = None) -> list[CaseChange]:
         """Return the changes that the sets show, the newest first.
 
-        A set that differed once is no change, nor are the newest sets of a case that alternates.
+        A set that differed once is no change, nor are the levels of a case that alternates.
         With ``since``, Unix seconds, only those of sets with a run since then.
         """
         alternating = self._of_alternation()
@@ -198,16 +196,22 @@ class CaseSets:
         ]
 
     def _of_alternation(self) -> set[str]:
-        """Return the ids of the newest sets of cases that alternate."""
-        by_line: dict[Line, list[GroupRow]] = {}
+        """Return the ids of the sets of cases that alternate, from those on that showed it first.
+
+        What they show is no change.
+        """
+        by_line: dict[Line, list[str]] = {}
         for row in sorted(self._rows.values(), key=lambda row: row.began):
-            by_line.setdefault(row.line, []).append(row)
-        return {
-            row.group_id
-            for line, newest in self._newest.items()
-            if self._judged[newest.group_id].alternating is not None
-            for row in by_line[line][-ALTERNATING:]
-        }
+            by_line.setdefault(row.line, []).append(row.group_id)
+        found: set[str] = set()
+        for sets in by_line.values():
+            newest = itertools.takewhile(self._alternates, reversed(sets))
+            if count := sum(1 for _ in newest):
+                found.update(sets[-(count + series.NEWEST - 1) :])
+        return found
+
+    def _alternates(self, group_id: str) -> bool:
+        return self._judged[group_id].alternating is not None
 
     def _is_open(self, row: GroupRow, mark: Mark) -> bool:
         found = self._judged[self._newest[row.line].group_id].open

@@ -181,6 +181,11 @@ def test_a_case_that_alternates_is_named_once_with_its_two_levels() -> None:
         ("night-001", "night-001", "step", "closed"),
         ("–", "night-011", "alternating", words),
     ]
+    # So it is after many nights.
+    later = {f"night-{n:03}": judged(alternating=LEVELS) for n in range(11, 30)}
+    assert [row[0] for row in rows_of(known(long_ago | flips | later, count=30))] == [
+        *("night-001", "–")
+    ]
     # While it does not alternate as of its newest set, its changes are listed.
     assert len(rows_of(known(flips))) == 7
     sets = history.CaseSets(groups.rows, groups)
