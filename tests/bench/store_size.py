@@ -112,6 +112,8 @@ def commands(root: Path, nights: int) -> dict[str, tuple[str, ...]]:
         # The end of submit makes the same rows.
         "results RUN": ("results", run_id),
         "compare A B": ("compare", before, last),
+        "compare": ("compare",),
+        "history": ("history",),
         "history BENCH": ("history", "resnet50"),
         "status RUN": ("status", run_id),
         "explain RUN": ("explain", run_id),
