@@ -388,7 +388,8 @@ def _section(
     runs = {history.run_id: history for history in page.histories}
     # In the order of the tables: rows that measure throughput, then rows that train. Of many sets,
     # what unfolds below the rows would be most of the page.
-    order = [result.group for result in sorted(results, key=columns.trains)]
+    in_order = sorted(results, key=columns.trains)
+    order = [result.group for result in in_order]
     environments = {
         group.key.id: _environment(group, page, runs)
         for group in order
@@ -401,7 +402,9 @@ def _section(
         else None
         for group in order
     )
-    keys = iter([*(ids[group.key.id] for group in order)])
+    rows = iter(
+        [(ids[result.group.key.id], _row_colour(result), next(details)) for result in in_order]
+    )
     tables = layout.tables(results, parities, "page")
     return {
         "models": _models(results, page.lang),
@@ -410,7 +413,7 @@ def _section(
         "charts": _drawn(scaling_chart.charts(results, page.lang)),
         "environment": common,
         "tables": [
-            _table(table, [(next(keys, ""), next(details, None)) for _ in table.rows], page.lang)
+            _table(table, [next(rows, ("", "soft", None)) for _ in table.rows], page.lang)
             for table in tables
         ],
     }
@@ -437,14 +440,14 @@ def _over_sets(
     return plot.over_sets(cases, axis, page.lang, has_words=count <= MOST_WORDS)
 
 
-def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str, Any]:
+def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: str) -> dict[str, Any]:
     """Lay out a table: a row's name in one cell, its figures.
 
-    A name has what differs between the rows; what is common stands above them.
+    A name has what differs between the rows; what is common stands above them. ``rows`` are the id
+    of each row, the colour of its verdict, and what unfolds.
     """
     table = msgspec.structs.replace(table, captioned=True)
     titles = [column.title for column in table.columns]
-    states = [row[-1].text for row in table.rows]
     table = _without_valid(table)
     table = words.translated([table])[0] if lang == "zh" else table
     caption, places = captioned(table)
@@ -453,7 +456,7 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
     figures = [n for n in places if not is_name[n]]
     marks, notes = causes(table)
     made = []
-    for row, mark, state, (key, more) in zip(table.rows, marks, states, rows, strict=True):
+    for row, mark, (key, colour, more) in zip(table.rows, marks, rows, strict=True):
         made.append(
             {
                 "key": key,
@@ -461,7 +464,7 @@ def _table(table: Table, rows: Sequence[tuple[str, Any]], lang: str) -> dict[str
                     _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
                 ),
                 "cells": [_unbroken(row[n].text) for n in figures],
-                "kind": _kind(state) if row[-1].text else "",
+                "kind": colour if row[-1].text else "",
                 "marks": mark,
                 "more": more,
             }
@@ -500,18 +503,18 @@ def _named(title: str, shown: str, text: str) -> str:
 STATES = {
     **dict.fromkeys(("unsteady", "out-of-memory"), "warn"),
     **dict.fromkeys(("rejected", "failed"), "bad"),
-    "valid": "good",
 }
 """State of a row → its colour."""
 
 
-def _kind(verdict: str) -> str:
-    """Return the colour of a verdict: that of a change or a missing case, else of the state."""
-    if "◀" in verdict:
-        return "slower" if "◀ −" in verdict else "faster"
-    if "; missing in " in verdict:
+def _row_colour(result: Result) -> str:
+    """Return the colour of a row: that of its change or its missing case, else of its state."""
+    changed = result.changed
+    if changed is not None and changed.kind != "back":
+        return "slower" if changed.ratio < 0 else "faster"
+    if result.missing_in is not None:
         return "warn"
-    return STATES.get(state_of(verdict).rstrip(";:"), "soft")
+    return STATES.get(group_words.state(result.group), "soft")
 
 
 def _legend(charts: Iterable[Sequence[LineChart]]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ import msgspec
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.series import Mark
 from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.report import columns, formats, group_words, svg
 from k8sbench.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Place, Trace
@@ -181,7 +182,7 @@ def over_sets(
                 *([Key("interval", "soft", say(lang, "key_interval"))] if has_interval else []),
                 *(
                     Key("dot", kind, say(lang, f"key_{kind}"))
-                    for kind in ("slower", "faster")
+                    for kind in ("slower", "faster", "soft")
                     if any(dot.kind == kind for dot in dots)
                 ),
                 *(
@@ -218,10 +219,17 @@ def _set(point: Point, axis: TimeAxis, has_words: bool) -> Dot:
         text if has_words or mark is not None else "",
         low=spread.low,
         high=spread.high,
-        kind="" if mark is None else "faster" if mark.change > 0 else "slower",
+        kind="" if mark is None else _colour(mark),
         step=change if mark is not None and mark.kind in ("step", "drift") else "",
         value=f"{formats.rate(spread.median)} {change}".rstrip(),
     )
+
+
+def _colour(mark: Mark) -> str:
+    """Return the colour of a marked set; one that differed once has not changed."""
+    if not mark.is_change:
+        return "soft"
+    return "faster" if mark.change > 0 else "slower"
 
 
 def sparkline(

@@ -1,18 +1,22 @@
 """``results -o html``: one file, its content, and escaped text."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
 
 from k8sbench.app import reports
 from k8sbench.measure.group import grouping, speedup
+from k8sbench.model.compared import CaseHistory
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group
 from k8sbench.model.log_format import LogFormat
+from k8sbench.model.series import Alternation, Closed, Mark, Open
 from k8sbench.reader.measuring.recorded import curve
 from k8sbench.report import attention, layout, page, plot, words
 from k8sbench.report.plot import History
@@ -215,6 +219,44 @@ def test_a_case_that_is_back_after_one_night_is_neither_red_nor_green(
     root = tree(made)
     assert [one.get("class") for one in head_of(root).iter("b")][-1] == "soft"
     assert f"1 {label}" in (head_of(root).findtext("p") or "").replace(" 项", " ")
+
+
+def marked(lang: str) -> page.Page:
+    """A page of cases that drift together, that alternate, and that recovered."""
+    made = pages.nightly(12, 3)
+    drifting, alternating, recovered = made.series
+    still = Open("drift", -0.021, "night-005")
+    together = Mark("drift", -0.021, 0.001, "night-005", together=6)
+    closed = Closed(since="night-004", by="recovery", at=1_795_000_000.0)
+    levels = Alternation(low=math.log(99.0), high=math.log(100.0))
+    series = [
+        with_newest(drifting, mark=together, open=still),
+        with_newest(alternating, mark=None, alternating=levels),
+        with_newest(recovered, closed=closed),
+    ]
+    return msgspec.structs.replace(made, series=series, lang=lang)
+
+
+def with_newest(
+    one: CaseHistory, *, closed: Any = None, mark: Any = None, **of: Any
+) -> CaseHistory:
+    newest = msgspec.structs.replace(one.points[-1], closed=closed, mark=mark)
+    return msgspec.structs.replace(one, points=(*one.points[:-1], newest), **of)
+
+
+def test_what_alternates_or_recovered_is_one_row_and_neither_red_nor_green() -> None:
+    root = tree(marked("en"))
+    findings = [parsed.text_of(cells[1]) for cells in parsed.rows(head_of(root))]
+    assert [text.split()[0] for text in findings] == ["open", "alternating", "recovered"]
+    drift, alternating, recovered = findings
+    assert "all 6 cases together" in drift
+    assert "night-005 to night-011" in drift
+    assert re.search(r"99\.00 .* 100\.00 .* 1\.0 %", alternating)
+    assert "2026-11-18 11:06 UTC" in recovered
+    colours = [
+        one.get("class") for cells in parsed.rows(head_of(root)) for one in cells[1].iter("b")
+    ]
+    assert colours == ["slower", "soft", "soft"]
 
 
 def test_a_case_that_is_not_measured_any_more_is_not_open_but_stays_on_the_page() -> None:
@@ -518,6 +560,7 @@ def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
         (pages.page, {"[6] 1x8: a full node"}),  # the note of the tests' own catalog
         (lambda: pages.nightly(30, 40, 2, change=pages.troubled), set()),
         (lambda: pages.nightly(30, 3, change=pages.stopped), set()),
+        (lambda: marked("zh"), set()),
     ],
 )
 def test_a_chinese_page_has_nothing_english_but_names_and_commands(

@@ -108,7 +108,7 @@ def test_the_set_after_one_that_differed_once_is_drawn_as_any_other() -> None:
     groups = nights(random.Random(7), 11, noise=0.0005, days=0.001, level=level)
     (panel,) = drawn(groups).panels
     (line,) = panel.lines
-    assert [n for n, point in enumerate(line.points) if point.kind] == [9]
+    assert [(n, point.kind) for n, point in enumerate(line.points) if point.kind] == [(9, "soft")]
 
 
 def test_the_legend_explains_what_is_drawn() -> None:
