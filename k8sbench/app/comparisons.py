@@ -39,7 +39,7 @@ from k8sbench.model.group import EVERY, GroupFilter, no_run_together
 from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
-from k8sbench.model.series import AcceptedLevel, Judged
+from k8sbench.model.series import AcceptedLevel, Judged, SeriesRange
 from k8sbench.report import group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
@@ -215,6 +215,13 @@ def accept_levels(
     with stores.open_writable(where, create=False, note=note) as store:
         groups = StoredGroups(store, note)
         return _accept(store, groups, chosen.chosen(groups.rows), at)
+
+
+def fix_ranges(chosen: GroupFilter, where: str | None, note: Note) -> list[SeriesRange]:
+    """Fix the ranges of the chosen cases by their newest sets; return those that change."""
+    with stores.open_writable(where, create=False, note=note) as store:
+        groups = StoredGroups(store, note)
+        return groups.fix_ranges_anew(chosen.chosen(groups.rows))
 
 
 def _accept(

@@ -108,6 +108,7 @@ def measure_run(
         variant=chosen.variant,
         shape=options.shape,
         gpu_model=options.gpu_model,
+        gives_warmup=options.warmup is not None,
     )
     return MeasuredLog(
         imported_logs.add_gpu_model(judged.measurement, origin),

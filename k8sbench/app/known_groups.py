@@ -10,14 +10,17 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from k8sbench.app.judged_series import JudgedSeries
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import grouping
+from k8sbench.measure.group import grouping, ranges
 from k8sbench.measure.group.known import singles
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
+from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Run, merged
-from k8sbench.model.series import Acceptance, Judged
+from k8sbench.model.series import Acceptance, Judged, Line, SeriesRange
 from k8sbench.store.group_interface import GroupedStore, ServedGroups
 from k8sbench.store.interface import RunFilter
 
@@ -54,6 +57,8 @@ class StoredGroups:
         self._unkept: list[GroupRow] = []
         """Rows of groups that the index does not keep, and of those in their place."""
         self._series: JudgedSeries | None = None
+        self._ranges = {each.line: each.over for each in store.series_ranges()}
+        """Ranges of iterations of the series that have one."""
         self._follow_changes(note)
         self._add_foreign()
         self.runs: Mapping[str, Run] = _Runs(store, self.theirs, self._foreign)
@@ -74,9 +79,10 @@ class StoredGroups:
                 level.line: Acceptance(level.began, level.accepted_at)
                 for level in self._store.accepted_levels()
             }
-            former = {
-                row.line: levels[row.former_line] for row in self.rows if row.former_line in levels
-            }
+            former: dict[Line, Acceptance] = {}
+            for row in self.rows:
+                for line in levels.keys() & row.former_lines:
+                    former[row.line] = max(levels[line], former.get(row.line, levels[line]))
             accepted = former | levels
             self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
         return self._series.judged(rows)
@@ -121,6 +127,63 @@ class StoredGroups:
         if versions:
             with contextlib.suppress(StoreError):
                 self._index.note_version()
+        self._fix_ranges()
+        self._renew_ranges()
+
+    def fix_ranges_anew(self, rows: Iterable[GroupRow]) -> list[SeriesRange]:
+        """Fix the ranges of some cases by their newest four sets; return those that change."""
+        changed: list[SeriesRange] = []
+        for line, its in ranges.newest(rows).items():
+            over = ranges.covered(self.groups(its))
+            if over is not None and over != self._ranges.get(line):
+                changed.append(series_range(its, over))
+        if changed:
+            self._store.fix_ranges(changed, replaces=True)
+            self._ranges |= {each.line: each.over for each in changed}
+            self._renew_ranges()
+        return changed
+
+    def _fix_ranges(self) -> None:
+        """Fix the ranges of the series that have enough sets for one."""
+        fixed: list[SeriesRange] = []
+        for line, rows in ranges.due(self.rows, self._ranges).items():
+            over = ranges.covered(self.groups(rows))
+            if over is not None:
+                fixed.append(series_range(rows, over))
+                self._ranges[line] = over
+        if fixed:
+            with contextlib.suppress(StoreError):
+                self._store.fix_ranges(fixed)
+                # Another process may have been faster.
+                self._ranges |= {each.line: each.over for each in self._store.series_ranges()}
+
+    def _renew_ranges(self) -> None:
+        """Take the figures of groups over the ranges of their series, from their own profiles."""
+        if not self._ranges:
+            return
+        outdated = {row.set_name for row in self.rows if _is_outdated(row, self._ranges)}
+        by_set: dict[str, list[GroupRow]] = {name: [] for name in sorted(outdated)}
+        for row in self.rows:
+            if row.set_name in outdated:
+                by_set[row.set_name].append(row)
+        renewed = {
+            name: [self._with_range(group) for group in self.groups(rows)]
+            for name, rows in by_set.items()
+        }
+        former = self._use(renewed)
+        kept: list[str] = []
+        with contextlib.suppress(StoreError):
+            # A set that has changed meanwhile, or in which something goes on, has another version.
+            kept = self._index.put(renewed, dict.fromkeys(renewed, 0))
+            self._forget(group for name in kept for group in renewed[name])
+        self._unkept += [row for row in former if row.set_name not in kept]
+
+    def _with_range(self, group: Group) -> Group:
+        """Return a group with the range of its series, if it has one."""
+        over = self._ranges.get(group.row.line)
+        if over is None or not ranges.progress_of(group):
+            return group
+        return msgspec.structs.replace(group, range=over)
 
     def _add_foreign(self) -> None:
         """Add the operator's groups; make those of sets that both stores have a part in.
@@ -133,6 +196,9 @@ class StoredGroups:
             if lacking := {run_id: logs[run_id] for run_id in logs if run_id not in complete}:
                 self._foreign[name] = lacking
         served = [row for row in self.theirs.rows if row.set_name in self._foreign]
+        for row in served:
+            if row.range:
+                self._ranges.setdefault(row.line, IterationRange.from_text(row.range))
         self._served = {row.group_id for row in served}
         digests = {log for logs in self._foreign.values() for log in logs.values() if log}
         alike = self._index.runs_with_logs(digests)
@@ -186,6 +252,7 @@ class StoredGroups:
             if (alike := self._store.read_run(run_id)) is not None:
                 every[run_id] = alike
         made = grouping.groups(every.values(), accept=accept, singles=self._singles)
+        made = [self._with_range(group) for group in made]
         by_set: dict[str, list[Group]] = {name: [] for name in sets}
         for group in made:
             if group.key.set_name in by_set:
@@ -201,6 +268,24 @@ class StoredGroups:
         sets = {group.key.set_name for group in made}
         found = singles(self, lacking) if lacking else []
         return [group for group in found if group.key.set_name not in sets]
+
+
+def series_range(rows: Sequence[GroupRow], over: IterationRange) -> SeriesRange:
+    """Return the range of a series as the store keeps it, with the sets that fix it."""
+    row = rows[-1]
+    return SeriesRange(
+        case=f"{row.benchmark} {row.framework} {row.precision} {row.case}",
+        line=row.line,
+        over=over,
+        sets=tuple(row.set_name for row in rows),
+    )
+
+
+def _is_outdated(row: GroupRow, known: Mapping[Line, IterationRange]) -> bool:
+    """True if a row has the figure over another range than that of its series."""
+    if row.reaches is None or (over := known.get(row.line)) is None:
+        return False
+    return row.range != over.text
 
 
 class GivenRuns:

@@ -37,7 +37,7 @@ from k8sbench.model.names import LABEL_DOMAIN, checked_set_name
 from k8sbench.model.observed_job import JobFacts
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, significant
-from k8sbench.model.plan import PlannedWindow
+from k8sbench.model.plan import UNREAD_LOG, PlannedWindow
 from k8sbench.model.pool import PRODUCT, NodePool
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run
@@ -168,7 +168,7 @@ def run_of(facts: JobFacts, place: Location, options: ObserveOptions) -> Run:
         data="unknown",
         unit="samples",
         window=PlannedWindow(
-            warmup=0, iterations=0, log_interval=1, min_steady_seconds=0.0, rule="as logged"
+            warmup=0, iterations=0, log_interval=1, min_steady_seconds=0.0, rule=UNREAD_LOG
         ),
         log="k8sbench",
         fingerprint=None,

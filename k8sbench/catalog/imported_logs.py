@@ -25,7 +25,13 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.names import NAME_LIMIT
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted, readable
-from k8sbench.model.plan import SEQUENCE_LENGTH, Device, PlannedWindow
+from k8sbench.model.plan import (
+    GIVEN_WARMUP,
+    SEQUENCE_LENGTH,
+    WHOLE_LOG,
+    Device,
+    PlannedWindow,
+)
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
 from k8sbench.model.spec_values import AmpDtype, Impl, Precision
@@ -91,6 +97,8 @@ class LogOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes and GPUs, as the user gives them."""
     gpu_model: str | None = None
     """The user's GPU model, for logs that do not state one."""
+    gives_warmup: bool = False
+    """True if an option or an annotation gives the warm-up."""
 
 
 class MeasuredLog(NamedTuple):
@@ -211,7 +219,7 @@ def make_facts(measurement: Measurement, origin: LogOrigin, *, run_id: str, set_
         mode="train" if measurement.mode == "train" else "throughput",
         data=measurement.data or "unknown",
         unit=loaded.spec.unit if loaded else _unit(measurement),
-        window=_window(measurement, variant, is_alone=is_alone),
+        window=_window(measurement, origin, is_alone=is_alone),
         log=variant.log if variant and isinstance(variant.log, LogFormat) else measurement.format,
         fingerprint=model,
         options={SEQUENCE_LENGTH: int(str(length))} if grows else {},
@@ -430,15 +438,17 @@ def offer_names(error: InputError, name: str) -> InputError:
     return InputError(message, action, file=error.file)
 
 
-def _window(measurement: Measurement, variant: Variant | None, *, is_alone: bool) -> PlannedWindow:
+def _window(measurement: Measurement, origin: LogOrigin, *, is_alone: bool) -> PlannedWindow:
     """Return the benchmark's window; without a benchmark the measured one."""
+    variant = origin.variant
     if variant is None:
         log_interval = (
             max(round(measurement.iterations / measurement.records), 1)
             if measurement.records
             else 1
         )
-        rule, iterations = "all that the log holds after the warm-up", measurement.iterations
+        rule = GIVEN_WARMUP if origin.gives_warmup else WHOLE_LOG
+        iterations = measurement.iterations
     else:
         log_interval = variant.window.log_interval["one_gpu" if is_alone else "many_gpus"]
         rule, iterations = variant.window.rule, variant.window.iterations

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.model.group import Changed, Group, Spread
+from k8sbench.model.profile import IterationRange
 from k8sbench.model.series import Alternation, Closed, Mark, Open
 
 RateChange = Literal[
@@ -152,6 +153,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     regression: bool = False
     """True if found slower, and by more than the limit."""
     not_comparable: tuple[str, ...] = ()
+    over: IterationRange | None = None
+    """Iterations that are compared; None if a benchmark names the window of a run."""
     notes: tuple[str, ...] = ()
     """Allowed differences."""
 

@@ -7,6 +7,7 @@ figure or the GPU's data sheet (speedup, deviation, share of peak, parity) stand
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from k8sbench.model.facts import Facts, known_facts, take_facts
 from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.profile import IterationRange, Progress
 from k8sbench.model.series import Alternation, Kind, Line
 from k8sbench.model.spec_values import Precision
 
@@ -83,6 +85,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """Rate of a run that does not count, else None. Part of no figure."""
     gpu: dict[str, GpuFigure] = {}
     """GPU metrics by id, each with source, coverage and samples."""
+    progress: Progress | None = None
+    """Figures over ranges of iterations.
+
+    None if the run does not count, or if a benchmark names its window.
+    """
     source: str = "here"
     """Store of the run: ``here``, ``operator`` or ``imported``.
 
@@ -159,14 +166,22 @@ class GroupRow(NamedTuple):
     """Ids of the reasons against the group and its runs, sorted, with commas between."""
 
     former_id: str = ""
-    """Id by the release before; empty if it is the same, and in rows that it made."""
+    """Ids by the release before with commas between; empty if the same, and in rows of its own."""
     former_series: str = ""
-    """Digest by the release before; empty if it is the same."""
+    """Digests by the release before with commas between; empty if the same."""
+    warmup: int | None = None
+    """Largest warm-up of the runs that count; None if a benchmark names their window."""
+    reaches: int | None = None
+    """Iterations that the middle one of these runs covers, warm-up included; else None."""
+    range: str = ""
+    """Range of iterations of its series, see :attr:`.IterationRange.text`; empty without one."""
+    in_range: float | None = None
+    """Median over the range; None without one, and if no run covers half of it."""
 
     @property
     def figure(self) -> float | None:
-        """Throughput that the series of its case takes; None if no run counts."""
-        return self.median
+        """Throughput that the series of its case takes; None if the set is not judged."""
+        return self.in_range if self.range else self.median
 
     @property
     def line(self) -> Line:
@@ -174,16 +189,19 @@ class GroupRow(NamedTuple):
         return self.series, self.gpu_model, self.estimator
 
     @property
-    def former_line(self) -> Line:
+    def former_lines(self) -> list[Line]:
         """These values by the release before, which wrote accepted levels with them."""
-        return self.former_series, self.gpu_model, self.estimator
+        former = self.former_series.split(",")
+        return [(series, self.gpu_model, self.estimator) for series in former]
 
 
 def rows_named(rows: Iterable[GroupRow], beginning: str) -> list[GroupRow]:
     """Return the rows whose group's id begins so, else those whose former id does."""
     rows = list(rows)
     named = [row for row in rows if row.group_id.startswith(beginning)]
-    return named or [row for row in rows if row.former_id.startswith(beginning)]
+    return named or [
+        row for row in rows if any(name.startswith(beginning) for name in row.former_id.split(","))
+    ]
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,6 +226,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Spread of the throughput; None if no run counts."""
     reasons: tuple[Finding, ...]
     """Reasons that concern the whole group; runs have their own."""
+    windows: tuple[str, ...] = ()
+    """Windows of runs that no benchmark names, each once; the release before divided groups by it.
+    """
+    range: IterationRange | None = None
+    """Range of its series; None if it has none as yet, or if a benchmark names the window."""
     iterations: tuple[int, int] | None = None
     """Fewest and most measured iterations of the counted runs, else of all; None without any."""
     parameters: int | None = None
@@ -281,7 +304,12 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     def row(self) -> GroupRow:
         """The part of the group that a series of sets needs."""
         key = self.key
-        former = key.former
+        formers = [key.former(window) for window in self.windows or (key.window,)]
+        formers = [former for former in formers if former != key]
+        progress = [member.progress for member in self.members if member.progress is not None]
+        own = self.spread
+        own_deviation = None if own is None else own.cv
+        in_range = [] if self.range is None else self.rates_over(self.range)
         return GroupRow(
             set_name=key.set_name,
             group_id=key.id,
@@ -297,15 +325,28 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
             ended=self.began[1],
             latest=self.latest,
             counted=self.counted,
-            median=None if self.spread is None else self.spread.median,
-            deviation=None if self.spread is None else self.spread.cv,
+            median=None if own is None else own.median,
+            deviation=_deviation(in_range) if in_range else own_deviation,
             state=self.state,
             in_progress=self.in_progress,
             measures="smoke" if self.smoke else "cpu" if self.on_cpu else "speed",
             rejects=",".join(self.ids("reject")),
-            former_id="" if former == key else former.id,
-            former_series="" if former == key else former.series,
+            former_id=",".join(former.id for former in formers),
+            former_series=",".join(former.series for former in formers),
+            warmup=max((one.warmup for one in progress), default=None),
+            reaches=statistics.median_low(one.end for one in progress) if progress else None,
+            range="" if self.range is None else self.range.text,
+            in_range=statistics.median(in_range) if in_range else None,
         )
+
+    def rates_over(self, over: IterationRange) -> list[float]:
+        """Return the rates of the counted runs over a range; without runs that are not judged."""
+        rates = (
+            member.progress.rate_over(over, member.rate)
+            for member in self.members
+            if member.progress is not None and member.rate is not None
+        )
+        return [rate for rate in rates if rate is not None]
 
     @property
     def window(self) -> str | None:
@@ -394,6 +435,11 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         """
         every = [*self.reasons, *(r for member in self.members for r in member.reasons)]
         return tuple(sorted({reason.id for reason in every if reason.kind == kind}))
+
+
+def _deviation(rates: Sequence[float]) -> float | None:
+    """Return the coefficient of variation; None for one rate."""
+    return statistics.stdev(rates) / statistics.fmean(rates) if len(rates) > 1 else None
 
 
 class GroupList(msgspec.Struct, frozen=True, kw_only=True):

@@ -124,8 +124,12 @@ def _pool(facts: Facts, _: RunPlan | None) -> str:
     return facts.pool.name
 
 
-def _window(facts: Facts, _: RunPlan | None) -> str:
-    return f"{facts.window.warmup}+{facts.window.iterations}"
+def _window(facts: Facts, _: RunPlan | None) -> str | None:
+    """Return what a benchmark or an option names of the window.
+
+    The length of another program's run is no part of its case: its series has a range.
+    """
+    return facts.window.named
 
 
 def _options(facts: Facts, _: RunPlan | None) -> str | None:
@@ -186,7 +190,7 @@ IDENTITY_VERSION = 3
 """Version of :data:`CASE_FIELDS`.
 
 Raise it with every change that alters the keys of existing runs, once in a release at most, and
-have :attr:`GroupKey.former` return the keys of the release before. Raise the version of the store's
+have :meth:`GroupKey.former` return the keys of the release before. Raise the version of the store's
 tables, too, because their rows hold keys.
 """
 
@@ -370,7 +374,7 @@ class GroupKey(
     mode: str
     data: str
     window: str
-    """``warmup+iterations``."""
+    """``warmup+iterations``; ``-`` of another program's run, which ends where its log does."""
     backend: str
     pool: str
     gpu_model: str
@@ -405,14 +409,13 @@ class GroupKey(
         """Short stable name of the group in ``results -o wide`` and ``json``."""
         return "g-" + _digest(msgspec.json.encode(self))
 
-    @property
-    def former(self) -> GroupKey:
-        """The key of the same runs by the release before, which printed its id.
+    def former(self, window: str) -> GroupKey:
+        """Return the key of the same runs by the release before, which printed its id.
 
-        That release recorded FP32 for a log that is not read, and one CPU process for each replica
-        of a job without GPUs.
+        ``window`` is that of a run: that release had it in every key. It recorded FP32 for a log
+        that is not read, and one CPU process for each replica of a job without GPUs.
         """
-        values: dict[str, Any] = dict(FORMER_DEFAULTS)
+        values: dict[str, Any] = {**FORMER_DEFAULTS, "window": window}
         if self.framework == NOT_STATED:
             values |= {"framework": UNKNOWN, "precision": "fp32"}
         if self.case == NOT_STATED:
@@ -427,17 +430,27 @@ class GroupKey(
         cases keep their digest.
         """
         names = fields_for("series")
-        values = [getattr(self, name) for name in names if name not in FORMER_DEFAULTS]
-        added = {name: getattr(self, name) for name in names if name in FORMER_DEFAULTS}
+        named = {name: self._in_series(name) for name in names}
+        values = [named[name] for name in names if name not in FORMER_DEFAULTS]
+        added = {name: named[name] for name in names if name in FORMER_DEFAULTS}
         decide = [(name, value) for name, value in added.items() if value != NOT_STATED]
         return hashlib.sha256(msgspec.json.encode([*values, *decide])).hexdigest()[:16]
 
+    def _in_series(self, name: str) -> object:
+        """Return the value of a field as the series of the case takes it.
+
+        The planned length is of the group, whose runs have one time to a target. It is no part of
+        the series of runs whose window nothing names: their speed is compared over a range.
+        """
+        has_open_length = "+" not in self.window
+        return NOT_STATED if name == "training" and has_open_length else getattr(self, name)
+
     def differs(self, other: GroupKey, name: str) -> bool:
-        """Return True if two groups that are compared differ in a field.
+        """Return True if two groups that are compared differ in a field of their series.
 
         A run of ``submit`` has no namespace, and may be compared with those of an operator's.
         """
-        values = getattr(self, name), getattr(other, name)
+        values = self._in_series(name), other._in_series(name)
         is_stated = name != "namespace" or NOT_STATED not in values
         return is_stated and values[0] != values[1]
 

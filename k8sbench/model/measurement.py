@@ -244,10 +244,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a run at the points of a fixed grid of iterations.
 
     The points are each iteration up to 16, then eight to each doubling: 18, 20, …, 32, 36, …, 64,
-    72, …. They count from the run's own first iteration, warm-up included, so that profiles of
-    runs of any length have their points in common. All sums are of the iterations that training
-    lines cover, and grow evenly between two lines; where more than two points lie between two
-    lines, these points are left out. Iterations that ran twice count once.
+    72, …; and the end of the run. They count from the run's own first iteration, warm-up included,
+    so that profiles of runs of any length have their points in common. All sums are of the
+    iterations that training lines cover, and grow evenly between two lines; where more than two
+    points lie between two lines, the second line is a point in place of them. Iterations that ran
+    twice count once.
     """
 
     points: tuple[int, ...]
@@ -419,8 +420,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
         None without evaluations, or if the log does not state it.
         """
-        if self.accuracy is None or self.mode is not None:
-            return None
+        return None if self.accuracy is None or self.mode is not None else self.planned_length
+
+    @property
+    def planned_length(self) -> str | None:
+        """Planned length as the log states it, ``90 epochs``; None if not stated."""
         stated = ((unit, self.environment.get(f"planned_{unit}")) for unit in LENGTHS)
         return next((f"{length} {unit}" for unit, length in stated if length is not None), None)
 

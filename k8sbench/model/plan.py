@@ -27,6 +27,14 @@ SMOKE_MARK = "a functional test, not a speed measurement"
 """Remark on a run with the preset ``smoke``."""
 
 
+WHOLE_LOG = "all that the log holds after the warm-up"
+"""Origin of the window of a log for which no benchmark names one."""
+UNREAD_LOG = "as logged"
+"""Origin of the window of an observed job whose log is not read."""
+GIVEN_WARMUP = "all that the log holds after the given warm-up"
+"""Origin of the window of a log whose warm-up an option gives."""
+
+
 class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Measured iterations, and the interval of the log."""
 
@@ -49,6 +57,26 @@ class PlannedWindow(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         """Warm-up and measured iterations."""
         return self.warmup + self.iterations
+
+    @property
+    def is_open(self) -> bool:
+        """True if nothing names its iterations: they end where the log does."""
+        return self.rule in {WHOLE_LOG, GIVEN_WARMUP, UNREAD_LOG}
+
+    @property
+    def text(self) -> str:
+        """Warm-up and measured iterations, ``20+80``."""
+        return f"{self.warmup}+{self.iterations}"
+
+    @property
+    def named(self) -> str | None:
+        """The part of the window that a benchmark or an option names; None without one.
+
+        ``20+80``; of a warm-up alone ``20``.
+        """
+        if not self.is_open:
+            return self.text
+        return f"{self.warmup}" if self.rule == GIVEN_WARMUP else None
 
 
 class PlannedTraining(msgspec.Struct, frozen=True, kw_only=True):

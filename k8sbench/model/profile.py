@@ -1,18 +1,22 @@
 """The grid of a run's profile, and figures over a range of iterations.
 
 The points of the grid are each iteration up to 16, then eight to each doubling: 18, 20, …, 32, 36,
-…, 64, 72, …. Profiles of runs of any length therefore have their points in common.
+…, 64, 72, …. Profiles of runs of any length therefore have their points in common. A range counts
+from the run's own first iteration, so that trainings that go on from a checkpoint are compared.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import msgspec
 
-from k8sbench.model.measurement import Profile
+STEADY = 1.02
+"""Speeds of the last and the first third of a range whose ratio is larger follow a schedule.
 
+In 1,030 public runs of one program the last quarter takes 2.6 times as long as the first.
+"""
 OCTAVE_BITS = 3
 """Logarithm to base 2 of the points of an octave."""
 
@@ -23,65 +27,122 @@ def next_point(iteration: int) -> int:
     return ((iteration >> spacing_bits) + 1) << spacing_bits
 
 
-class RangeFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Sums of a range of iterations, and its rates."""
+class IterationRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The iterations over which the runs of a case are compared."""
 
-    iterations: float
-    """Iterations of the range that training lines cover."""
-    seconds: float
-    """Time of these iterations, s."""
-    samples: float | None
-    """Samples of the job in these iterations; None if the profile has none."""
-    tokens: float | None
-    """Tokens of the job in these iterations; None if the profile has none."""
-    loss: float | None
-    """Last loss up to the end of the range; None if none is printed, or it is not a number."""
+    begin: int
+    """Iterations before the range."""
+    end: int
+    """Last iteration of the range."""
+    planned: str | None = None
+    """Planned length that its runs have in common, ``1000 iterations``; None without one."""
 
     @property
-    def samples_per_second(self) -> float | None:
-        """Samples of the range ÷ its time; None without either."""
-        return _rate(self.samples, self.seconds)
+    def length(self) -> int:
+        """Number of iterations."""
+        return self.end - self.begin
 
     @property
-    def tokens_per_second(self) -> float | None:
-        """Tokens of the range ÷ its time; None without either."""
-        return _rate(self.tokens, self.seconds)
+    def text(self) -> str:
+        """``10+278``, as a window is written; ``10+278 of 1000 iterations`` with a plan."""
+        of_plan = "" if self.planned is None else f" of {self.planned}"
+        return f"{self.begin}+{self.length}{of_plan}"
+
+    @classmethod
+    def from_text(cls, text: str) -> IterationRange:
+        """Return the range of a text that :attr:`text` wrote."""
+        window, _, planned = text.partition(" of ")
+        begin, length = map(int, window.split("+"))
+        return cls(begin=begin, end=begin + length, planned=planned or None)
 
 
-def range_figure(profile: Profile, after: int, upto: int) -> RangeFigure | None:
-    """Return the figure of the iterations after ``after``, up to and with ``upto``.
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a run's measurement that gives figures over ranges of iterations."""
 
-    Both count from the run's own first iteration; ``after`` is 0 for the run's beginning. None
-    unless they are points of the profile.
-    """
-    begin, end = _place(profile, after), _place(profile, upto)
-    if begin is None or end is None or after >= upto:
-        return None
-    return RangeFigure(
-        iterations=_between(profile.iterations, begin, end),
-        seconds=_between(profile.seconds, begin, end),
-        samples=None if profile.samples is None else _between(profile.samples, begin, end),
-        tokens=None if profile.tokens is None else _between(profile.tokens, begin, end),
-        loss=None if profile.losses is None else profile.losses[end],
-    )
+    warmup: int
+    """Iterations of its own warm-up."""
+    end: int
+    """Iterations that its log covers, warm-up included."""
+    planned: str | None = None
+    """Planned length as its log states it, ``1000 iterations``; None if not stated."""
+    points: tuple[int, ...] = ()
+    """Points of its profile; empty without a profile. Other columns have an item for each."""
+    seconds: tuple[float, ...] = ()
+    """Time up to each point, s."""
+    amounts: tuple[float, ...] = ()
+    """Samples or tokens of the job up to each point, as the throughput counts them."""
+
+    def is_whole(self, over: IterationRange) -> bool:
+        """True if the range is the run's own window."""
+        return (self.warmup, self.end) == (over.begin, over.end)
+
+    def covers(self, over: IterationRange) -> int:
+        """Return the number of iterations of the range that the run has."""
+        return max(0, min(self.end, over.end) - over.begin)
+
+    def is_too_short(self, over: IterationRange) -> bool:
+        """True if the run covers less than half of the range."""
+        return 2 * self.covers(over) < over.length
+
+    def rate_over(self, over: IterationRange, own: float) -> float | None:
+        """Return the rate over the part of the range that the run covers.
+
+        ``own`` is the rate of the run's own window. Else it is between the first and the last
+        point of its profile within the range. None if the run is too short, if its speed follows a
+        schedule of another length, or if its profile has no such points.
+        """
+        if self.is_whole(over):
+            return own
+        if self.is_too_short(over) or self.follows_other_schedule(over):
+            return None
+        begin, end = self._inside(over.begin, over.end)
+        seconds = self._between(self.seconds, begin, end)
+        amount = self._between(self.amounts, begin, end)
+        if seconds is None or amount is None or 2 * (end - begin) < over.length:
+            return None
+        return _rate(amount, seconds)
+
+    def follows_other_schedule(self, over: IterationRange) -> bool:
+        """True if its speed changes within the range, and its planned length may be another.
+
+        A schedule may go by the share of the run: then equal iterations of runs of other lengths
+        are not equal work.
+        """
+        if self.is_whole(over) or (over.planned is not None and self.planned == over.planned):
+            return False
+        end = min(over.end, self.end)
+        third = (end - over.begin) // 3
+        parts = (over.begin, over.begin + third), (end - third, end)
+        for sums in (self.seconds, self.amounts):
+            first, last = (self._per_iteration(sums, *part) for part in parts)
+            if first and last and not 1 / STEADY <= last / first <= STEADY:
+                return True
+        return False
+
+    def consumed(self, over: IterationRange) -> float | None:
+        """Return the samples or tokens of an iteration of the range; None if not known."""
+        return self._per_iteration(self.amounts, over.begin, min(over.end, self.end))
+
+    def _per_iteration(self, sums: Sequence[float], begin: int, end: int) -> float | None:
+        begin, end = self._inside(begin, end)
+        amount = self._between(sums, begin, end)
+        return None if amount is None else amount / (end - begin)
+
+    def _inside(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the first and the last point of the profile within two iterations."""
+        first, last = bisect_left(self.points, begin), bisect_right(self.points, end)
+        if begin and first < len(self.points):
+            begin = self.points[first]
+        return begin, self.points[last - 1] if last else 0
+
+    def _between(self, sums: Sequence[float], begin: int, end: int) -> float | None:
+        """Return a sum between two points; None without iterations between them."""
+        if begin >= end:
+            return None
+        return sums[bisect_left(self.points, end)] - (
+            sums[bisect_left(self.points, begin)] if begin else 0.0
+        )
 
 
-_BEGINNING = -1
-"""Place of iteration 0, which no profile lists."""
-
-
-def _place(profile: Profile, point: int) -> int | None:
-    """Return the place of a point in the columns; None if the profile lacks it."""
-    if point == 0:
-        return _BEGINNING
-    place = bisect_left(profile.points, point)
-    is_there = place < len(profile.points) and profile.points[place] == point
-    return place if is_there else None
-
-
-def _between(sums: Sequence[float], begin: int, end: int) -> float:
-    return sums[end] - (0.0 if begin == _BEGINNING else sums[begin])
-
-
-def _rate(amount: float | None, seconds: float) -> float | None:
-    return None if amount is None or seconds <= 0 else amount / seconds
+def _rate(amount: float, seconds: float) -> float | None:
+    return None if seconds <= 0 else amount / seconds

@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.model.profile import IterationRange
+
 DAY = 86400.0
 
 Line = tuple[str, str, str]
@@ -151,6 +153,19 @@ class AcceptedLevel(msgspec.Struct, frozen=True, kw_only=True):
     """Begin of that set, Unix seconds."""
     accepted_at: float
     """Unix seconds."""
+
+
+class SeriesRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The range of iterations over which the sets of a case are compared."""
+
+    case: str
+    """Name of the case, for people."""
+    line: Line
+    """Values that the sets of the case share."""
+    over: IterationRange
+    """The range."""
+    sets: tuple[str, ...]
+    """Names of the sets that fixed it."""
 
 
 class NightState(NamedTuple):

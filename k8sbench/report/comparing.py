@@ -18,7 +18,7 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.report import causes as cause_words
 from k8sbench.report import document as fields
-from k8sbench.report import formats, group_words, next_commands
+from k8sbench.report import formats, group_words, next_commands, range_words
 from k8sbench.report import tables as layouts
 from k8sbench.report.tables import Cell, Column, Paint, Table, wrapped
 
@@ -337,6 +337,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     lines += _over_time(compared, names)
     lines += _new_cases(compared, names)
     lines += _since_baselines(compared, names)
+    lines += dict.fromkeys(filter(None, map(range_words.compared, compared.cases)))
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
         for cause in _causes(case, compared.floor):
@@ -465,6 +466,7 @@ def _without_ratio(case: Compared) -> Iterable[str]:
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
         yield f"Not comparable: {formats.unlike(case.not_comparable)}."
+        yield from range_words.without_ratio(case)
 
 
 # Data
@@ -518,6 +520,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "alternating": case.alternating and group_words.levels(case.alternating),
         "new": case.new and new_fields(case.new),
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
+        "range": case.over and case.over.text,
         "not_comparable": list(case.not_comparable),
         "notes": list(case.notes),
         "missing": missing,

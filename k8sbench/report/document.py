@@ -27,7 +27,7 @@ from k8sbench.model.measurement import SCHEMA, Measurement
 from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
-from k8sbench.report import group_words
+from k8sbench.report import group_words, range_words
 
 Field = Callable[[Group], Any]
 NO_STATEMENT = "neither the log nor an option states it"
@@ -80,6 +80,8 @@ _OF_GROUP: dict[str, Field] = {
     "interval_low": lambda g: g.spread and g.spread.low,
     "interval_high": lambda g: g.spread and g.spread.high,
     "by_estimator": lambda g: g.by_estimator,
+    "range": lambda g: g.range and g.range.text,
+    "throughput_in_range": lambda g: g.row.in_range,
     **{name: _gpu(name) for name in ROW_FIGURES},
 }
 """Fields of a JSON row that are the group's own."""
@@ -193,6 +195,7 @@ def _missing(group: Group) -> dict[str, str]:
         **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high"), alone),
+        **missing_in_range(group),
     }
     of_valid_runs = (
         ("data_fraction", "time_to_train_s", "runs_at_target", "accuracy", *ROW_FIGURES)
@@ -200,6 +203,17 @@ def _missing(group: Group) -> dict[str, str]:
         else ()
     )
     return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
+
+
+def missing_in_range(group: Group) -> dict[str, str]:
+    """Return why a group has no range, or no figure over it."""
+    if group.range is not None:
+        why = range_words.unjudged(group, group.range)
+        return {} if why is None else {"throughput_in_range": why}
+    why = "a range is fixed by four sets of the case"
+    if not group.windows:
+        why = "a plan or a benchmark names the window"
+    return dict.fromkeys(("range", "throughput_in_range"), why)
 
 
 def _missing_of_training(group: Group) -> dict[str, str]:

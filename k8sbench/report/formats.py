@@ -182,6 +182,9 @@ UNLIKE = {
     "gpu-model": "different or unknown GPU model",
     "device": "different or unknown GPU model",
     "precision": "different or unknown precision",
+    "schedule": "a schedule of another length",
+    "too-short": "a run that is too short",
+    "no-profile": "a log without the time of the range",
 }
 
 

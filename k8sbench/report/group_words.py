@@ -20,7 +20,7 @@ from k8sbench.model.plan import SMOKE_MARK, RunPlan
 from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.series import Alternation
 from k8sbench.model.speed_options import option_words, speed_options_of
-from k8sbench.report import formats
+from k8sbench.report import formats, range_words
 
 if TYPE_CHECKING:
     from k8sbench.measure.group.node_check import JudgedNodes, NodeLimits
@@ -205,6 +205,8 @@ def marks(group: Group) -> tuple[str, ...]:
     for kind in ("accepted", "warn"):
         if ids := group.ids(kind):
             found.append(f"{kind}: {', '.join(ids)}")
+    if (of_range := range_words.mark(group)) is not None:
+        found.append(of_range)
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from k8sbench.model.group import Changed
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.series import Mark
-from k8sbench.report import comparing, formats, group_words
+from k8sbench.report import comparing, formats, group_words, range_words
 from k8sbench.report import document as document_fields
 from k8sbench.report.tables import Cell, Column, Table, absent
 
@@ -39,7 +39,7 @@ def tables(series: Sequence[CaseHistory]) -> list[Table]:
     """Lay out a table for each series, oldest set first."""
     return [
         Table(
-            title=f"{name}: {one.group.unit}, {one.group.estimator}; 95 % intervals",
+            title=f"{name}: {one.group.unit}, {one.group.estimator}; 95 % intervals{_over(one)}",
             columns=_COLUMNS,
             rows=tuple(_row(point, one) for point in one.points),
             notes=tuple(_notes(one)),
@@ -56,6 +56,12 @@ def _notes(series: CaseHistory) -> Iterator[str]:
     if series.new is not None:
         words = group_words.new_case(series.new, series.group.unit)
         yield f"{words[0].upper()}{words[1:]}."
+
+
+def _over(series: CaseHistory) -> str:
+    """Name the range of a series; empty without one."""
+    over = next((each.group.range for each in series.points if each.group.range is not None), None)
+    return "" if over is None else f"; compared over {range_words.iterations(over)}"
 
 
 def _row(point: Point, series: CaseHistory) -> tuple[Cell, ...]:
@@ -242,7 +248,7 @@ CHANGE_FIELDS = (
 )
 """Header of the CSV of changes."""
 _OF_POINT = (
-    *("throughput", "interval_low", "interval_high"),
+    *("throughput", "interval_low", "interval_high", "range", "throughput_in_range"),
     *("runs_valid", "runs_total", "image", "program", "gpu_model"),
 )
 
@@ -252,6 +258,7 @@ def _point(point: Point) -> dict[str, Any]:
     missing = {}
     if spread is None:
         missing["throughput"] = group_words.no_figure(group)
+    missing |= document_fields.missing_in_range(group)
     if group.dates is None:
         missing["began_at"] = "the imported logs have no dates"
     if spread is None or spread.low is None:

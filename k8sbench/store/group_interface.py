@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
-from k8sbench.model.series import AcceptedLevel, Judged, Mark, NightState
+from k8sbench.model.series import AcceptedLevel, Judged, Mark, NightState, SeriesRange
 from k8sbench.store.interface import RunFilter, Store
 
 
@@ -112,6 +112,15 @@ class GroupedStore(Store, Protocol):
 
     def accepted_levels(self) -> Sequence[AcceptedLevel]:
         """Return the accepted levels, one for each case."""
+
+    def series_ranges(self) -> Sequence[SeriesRange]:
+        """Return the ranges of series, one for each case that has one."""
+
+    def fix_ranges(self, ranges: Iterable[SeriesRange], *, replaces: bool = False) -> None:
+        """Keep ranges of cases; a case that has one keeps it unless the new one replaces it.
+
+        Raises :class:`~k8sbench.model.errors.StoreError` where the store can only be read.
+        """
 
     def read_run(self, run_id: str) -> Run | None:
         """Read a run; None if it was just removed, or is damaged."""

@@ -71,6 +71,10 @@ CREATE TABLE groups (
     rejects     TEXT NOT NULL,
     former_id   TEXT NOT NULL,
     former_series TEXT NOT NULL,
+    warmup      INTEGER,
+    reaches     INTEGER,
+    range       TEXT NOT NULL,
+    in_range    REAL,
     record      BLOB NOT NULL,
     PRIMARY KEY (set_name, group_id)
 );

@@ -32,7 +32,7 @@ from k8sbench.model.phase import Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.replica_logs import LogMark
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
-from k8sbench.model.series import AcceptedLevel
+from k8sbench.model.series import AcceptedLevel, SeriesRange
 from k8sbench.store import (
     accepted_levels,
     baselines,
@@ -42,6 +42,7 @@ from k8sbench.store import (
     json_files,
     log_archive,
     run_folder,
+    series_ranges,
 )
 from k8sbench.store.database import DATABASE, Database
 from k8sbench.store.group_index import GroupIndex
@@ -359,6 +360,15 @@ class SqlStore:
         """Accept levels of cases."""
         with self.database.writing():
             accepted_levels.add(self.root, levels)
+
+    def series_ranges(self) -> tuple[SeriesRange, ...]:
+        """Return the ranges of series, one for each case that has one."""
+        return series_ranges.read(self.root)
+
+    def fix_ranges(self, ranges: Iterable[SeriesRange], *, replaces: bool = False) -> None:
+        """Keep ranges of cases; a case that has one keeps it unless the new one replaces it."""
+        with self.database.writing():
+            series_ranges.add(self.root, ranges, replaces=replaces)
 
     def _inodes(self) -> list[int]:
         """Return the inodes of the folder and the index that the store's path names now."""

@@ -382,6 +382,12 @@ def _cases_that_cannot_show(compared: Comparison, names: Sequence[str]) -> list[
     is_flag=True,
     help="Accept the present level of these cases: what is open is closed.",
 )
+@click.option(
+    "--range",
+    "fix_range",
+    is_flag=True,
+    help="Fix the range of iterations of the benchmark's cases anew, by their newest four sets.",
+)
 @accept_option
 @access_options
 @store_option
@@ -390,6 +396,7 @@ def history_command(
     output_format: str,
     since: float | None,
     accept_level: bool,
+    fix_range: bool,
     chosen: GroupFilter,
     **given: Any,
 ) -> int:
@@ -406,6 +413,9 @@ def history_command(
     scope = StoresRead(**given)
     if accept_level:
         _accept_levels(chosen, scope)
+        return 0
+    if fix_range:
+        _fix_ranges(chosen, scope)
         return 0
     if benchmark is None:
         _write_overview(chosen, scope, output_format, since)
@@ -466,6 +476,18 @@ def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
         output.note(f"accepted: {level.case}, the level of {level.set_name}.")
     if not accepted:
         output.note("No change of these cases is open.")
+
+
+def _fix_ranges(chosen: GroupFilter, scope: StoresRead) -> None:
+    """Fix the ranges of the cases that were chosen, and name each that changes."""
+    if chosen.benchmark is None:
+        raise UsageError("--range needs a benchmark.", "Name it: k8sbench history BENCH --range")
+    fixed = comparisons.fix_ranges(chosen, scope.where, output.note)
+    for each in fixed:
+        over = f"iterations {each.over.begin + 1} to {each.over.end}"
+        output.note(f"range: {each.case} is compared over {over}, which {each.sets[-1]} has.")
+    if not fixed:
+        output.note("No range of these cases changes.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from k8sbench.measure.group import distributions, nights, ratios, series, sides, t_test
+from k8sbench.measure.group import distributions, nights, ranges, ratios, series, sides, t_test
 from k8sbench.measure.group.grouping import spread
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.measure.group.sides import Side, counterparts, differing
@@ -29,6 +29,7 @@ from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.identity import NOT_STATED, GroupKey
+from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Baseline
 from k8sbench.model.series import Expected, Judged, Line
 
@@ -335,10 +336,15 @@ def _logs(side: Figures) -> list[float]:
 
 def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
     """Pair the two sides of a case, with their ratio if they have one."""
-    one, two = (figures(groups) if groups else None for groups in (mine, theirs))
+    over = ranges.shared(mine, theirs)
+    why = {} if over is None else ranges.obstacles((*mine, *theirs), over)
+    one, two = (figures(groups, over) if groups else None for groups in (mine, theirs))
     if one is None or two is None:
         return Compared(a=one, b=two, finding="one-side")
-    forbidden = unlike(mine[-1], theirs[-1])
+    forbidden = (*unlike(mine[-1], theirs[-1]), *why)
+    is_stated = any(group.facts.batch_size is not None for group in (mine[-1], theirs[-1]))
+    if over is not None and not is_stated and ranges.consume_alike((*mine, *theirs), over):
+        forbidden = tuple(name for name in forbidden if name != "batch")
     if one.spread is None or two.spread is None:
         forbidden = tuple(dict.fromkeys((*forbidden, "no-figure")))
         ratio = None
@@ -350,6 +356,7 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
         ratio=None if forbidden else ratio,
         finding="not-comparable",
         not_comparable=forbidden,
+        over=over,
         notes=_notes(mine[-1], theirs[-1]),
     )
 
@@ -376,10 +383,15 @@ def fastest(groups: Sequence[Group], judged: Mapping[str, Judged]) -> Group | No
     return best if all(case.finding == "faster" for case in cases) else None
 
 
-def figures(groups: Sequence[Group]) -> Figures:
-    """Take a case's figures of its counted runs."""
-    rates = (member.rate for group in groups for member in group.members)
-    values = [rate for rate in rates if rate is not None]
+def figures(groups: Sequence[Group], over: IterationRange | None = None) -> Figures:
+    """Take a case's figures of its counted runs, of their own windows or over a range.
+
+    A group that has no figure over the range has those of its own windows.
+    """
+    values: list[float] = []
+    for group in groups:
+        own = [member.rate for member in group.members if member.rate is not None]
+        values += (over and group.rates_over(over)) or own
     return Figures(
         groups=tuple(groups),
         values=tuple(values),
@@ -396,8 +408,12 @@ def unlike(one: Group, two: Group) -> tuple[str, ...]:
     named: tuple[str, ...] = ("benchmark", "case", "precision")
     ids = [name for name in named if name in fields]
     # An observed job is the same each night, whatever it leaves unsaid.
-    logs = (group.facts for group in (one, two) if group.facts.job is None)
-    ids += [ratios.IDS.get(name, name) for facts in logs for name in facts.undecided]
+    facts = [group.facts for group in (one, two) if group.facts.job is None]
+    undecided = {name for each in facts for name in each.undecided}
+    if not fields:
+        # A program computes in the precision in which it did the night before, stated or not.
+        undecided.discard("precision")
+    ids += [ratios.IDS.get(name, name) for name in sorted(undecided)]
     # Of one program, planned alike, what neither side states is taken as equal.
     return tuple(dict.fromkeys((*ids, *ratios.unlike_in_parity(one, two, is_alike=not fields))))
 

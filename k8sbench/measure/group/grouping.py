@@ -44,6 +44,7 @@ from k8sbench.model.measurement import (
 )
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import share
+from k8sbench.model.profile import Progress
 from k8sbench.model.run import Run
 
 EFFICIENCY_LIMIT = 1.05
@@ -160,6 +161,7 @@ def _group(
         dates=(min(own), max(own)) if own else None,
         spread=figures,
         reasons=reasons,
+        windows=tuple(sorted({c.run.facts.window.text for c in candidates if _is_open(c)})),
         iterations=(min(lengths), max(lengths)) if lengths else None,
         parameters=parameters,
         gmac=gmac,
@@ -304,9 +306,36 @@ def _member(candidate: Candidate, estimator: str) -> Member:
         verdict=None if run.measurement is None else run.measurement.verdict,
         reasons=tuple(candidate.reasons),
         gpu=metrics.figures if metrics else {},
+        progress=_progress(candidate) if candidate.counts else None,
         source=run.shown_source,
     )
     return verdict.member_with_reasons(member, candidate.reasons)
+
+
+def _is_open(candidate: Candidate) -> bool:
+    """True if the run ended where its log does: no benchmark names its window."""
+    run = candidate.run
+    return run.planned is None and run.facts.window.is_open
+
+
+def _progress(candidate: Candidate) -> Progress | None:
+    """Return the progress of a run that counts; None if a benchmark names its window."""
+    if not _is_open(candidate):
+        return None
+    measured = candidate.measurement
+    profile, warmup = measured.profile, measured.warmup_iterations
+    if profile is None:
+        end = warmup + measured.iterations
+        return Progress(warmup=warmup, end=end, planned=measured.planned_length)
+    amounts = profile.tokens if _unit(candidate).startswith("tokens") else profile.samples
+    return Progress(
+        warmup=warmup,
+        end=profile.points[-1],
+        planned=measured.planned_length,
+        points=() if amounts is None else profile.points,
+        seconds=() if amounts is None else profile.seconds,
+        amounts=amounts or (),
+    )
 
 
 # -- figures of a group ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from k8sbench.reader.measuring.log_statements import Case
 from k8sbench.reader.measuring.log_units import NO_LENGTH
 from k8sbench.reader.measuring.profile_sums import ProfilePoint, ProfileSums
 
-NO_POINT = Missing("Each training line covers more than two points of the profile's grid.")
+NO_LINE = Missing("No training line advances the iteration.")
 NO_SECONDS = Missing("The batch is not known, so that the printed rates give no time.")
 VARYING = Missing("The batch changes, so that the printed rates give no time.")
 DIGITS = 12
@@ -30,9 +30,10 @@ def profile_of(case: Case) -> Profile | Missing:
         return NO_SECONDS if log_units.conversion(case.log) else NO_LENGTH
     if rank.shape.is_rate and rank.tally.steps.vary:
         return VARYING
-    if not sums.points:
-        return NO_POINT
-    amounts = _amounts(case, sums)
+    points = sums.to_the_end
+    if not points:
+        return NO_LINE
+    amounts = _amounts(case, sums, points)
     length = log_units.stated_length(case.log)
     samples = tokens = None
     if log_units.unit(case.log).startswith("tokens"):
@@ -42,23 +43,25 @@ def profile_of(case: Case) -> Profile | Missing:
         samples = amounts
         tokens = _scaled(amounts, length)
     return Profile(
-        points=tuple(point.point for point in sums.points),
-        iterations=tuple(_rounded(point.iterations) for point in sums.points),
-        seconds=tuple(_rounded(point.time * seconds) for point in sums.points),
+        points=tuple(point.point for point in points),
+        iterations=tuple(_rounded(point.iterations) for point in points),
+        seconds=tuple(_rounded(point.time * seconds) for point in points),
         samples=samples,
         tokens=tokens,
-        losses=_losses(sums.points),
+        losses=_losses(points),
     )
 
 
-def _amounts(case: Case, sums: ProfileSums) -> tuple[float, ...] | None:
+def _amounts(
+    case: Case, sums: ProfileSums, points: Sequence[ProfilePoint]
+) -> tuple[float, ...] | None:
     """Return what the job added up to each point, in the throughput's unit; None if unknown."""
     factor = log_units.conversion(case.log)
     if sums.states_samples and factor is not None:
-        return tuple(_rounded(point.samples * factor) for point in sums.points)
+        return tuple(_rounded(point.samples * factor) for point in points)
     if case.job_batch is None:
         return None
-    return tuple(_rounded(point.iterations * case.job_batch) for point in sums.points)
+    return tuple(_rounded(point.iterations * case.job_batch) for point in points)
 
 
 def _scaled(amounts: tuple[float, ...] | None, factor: float | None) -> tuple[float, ...] | None:

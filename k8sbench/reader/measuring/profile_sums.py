@@ -11,7 +11,7 @@ from typing import NamedTuple
 from k8sbench.model.profile import next_point
 
 MOST_POINTS = 2
-"""Most points that one line covers; a line of more gives none of them."""
+"""Most points that one line covers; a line of more gives its end in place of them."""
 
 
 class ProfilePoint(NamedTuple):
@@ -75,11 +75,18 @@ class ProfileSums:
         if before is not None:
             self._add_points(before, self._sums())
 
+    @property
+    def to_the_end(self) -> list[ProfilePoint]:
+        """The points, and the end of the latest line."""
+        end = self._sums()
+        is_point = not end.point or (self.points and self.points[-1].point == end.point)
+        return self.points if is_point else [*self.points, end]
+
     def _sums(self) -> ProfilePoint:
         return ProfilePoint(self._position, self._iterations, self._time, self._samples, self._loss)
 
     def _add_points(self, before: ProfilePoint, end: ProfilePoint) -> None:
-        """Add the points between two lines, on a straight line."""
+        """Add the points between two lines, on a straight line; of a long line its end."""
         point = self._next_point
         found: list[int] = []
         while point <= end.point and len(found) <= MOST_POINTS:
@@ -88,6 +95,8 @@ class ProfileSums:
         self._next_point = next_point(end.point)
         if len(found) <= MOST_POINTS:
             self.points += (_between(before, end, point) for point in found)
+        else:
+            self.points.append(end)
 
 
 def _between(before: ProfilePoint, end: ProfilePoint, point: int) -> ProfilePoint:

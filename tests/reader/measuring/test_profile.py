@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k8sbench.model.measurement import Measurement, Profile
-from k8sbench.model.profile import next_point, range_figure
+from k8sbench.model.profile import IterationRange, Progress, next_point
 from k8sbench.reader.measuring.profile_sums import ProfileSums
 from tests.reader.measuring.support import Lines, fixture, measured, mmseg, run
 from tests.unit.presence import present
@@ -81,7 +81,7 @@ def test_the_profile_of_a_cut_log_is_a_prefix_of_the_whole_ones(
 
 
 @given(distances, paces)
-def test_points_are_those_of_lines_that_cover_two_at_most(
+def test_a_line_that_covers_more_than_two_points_is_one_itself(
     gaps: list[int], pace: list[float]
 ) -> None:
     lines = lines_at(list(itertools.accumulate(gaps)), pace)
@@ -91,13 +91,13 @@ def test_points_are_those_of_lines_that_cover_two_at_most(
         within: list[int] = []
         while (point := next_point(within[-1] if within else begin)) <= line.position:
             within.append(point)
-        expected += within if len(within) <= 2 else []
+        expected += within if len(within) <= 2 else [line.position]
     assert [point.point for point in sums_of(lines).points] == expected
 
 
 def test_between_two_lines_the_profile_is_a_straight_line() -> None:
     found = profile_of(measured(run([0.5] * 30, interval=30)))
-    assert found.points[:4] == (128, 144, 160, 176)
+    assert found.points[3:8] == (120, 128, 144, 160, 176)
     assert found.seconds == pytest.approx([0.5 * point for point in found.points])
     assert found.iterations == pytest.approx(found.points)
     assert found.samples == pytest.approx([4 * point for point in found.points])
@@ -133,6 +133,7 @@ def test_iterations_that_ran_twice_count_once() -> None:
 def test_a_line_that_goes_on_after_a_replay_adds_the_iterations_that_are_new() -> None:
     sums = sums_of([Line(10, 10, 10.0), Line(12, 4, 8.0), Line(13, 1, 3.0)])
     assert [(each.point, each.iterations, each.time) for each in sums.points] == [
+        (10, 10.0, 10.0),
         (11, 11.0, 12.0),
         (12, 12.0, 14.0),
         (13, 13.0, 17.0),
@@ -175,13 +176,32 @@ def test_over_the_window_the_figure_is_the_headline(name: str) -> None:
     )
     window, figures = present(found.window), present(found.throughput or found.unverified)
     profile = profile_of(found)
-    figure = present(range_figure(profile, window.first_iteration - 1, window.last_iteration))
-    in_tokens = figures.unit.startswith("tokens")
-    rate = figure.tokens_per_second if in_tokens else figure.samples_per_second
-    assert rate == pytest.approx(figures.time_weighted)
+    begin, end = window.first_iteration - 1, window.last_iteration
+    over = IterationRange(begin=begin, end=end, planned="as stated")
+    amounts = profile.tokens if figures.unit.startswith("tokens") else profile.samples
+    run = Progress(
+        warmup=-1,
+        end=profile.points[-1],
+        planned="as stated",
+        points=profile.points,
+        seconds=profile.seconds,
+        amounts=present(amounts),
+    )
+    assert run.rate_over(over, 0.0) == pytest.approx(figures.time_weighted)
 
 
-def test_lines_far_apart_give_no_profile_and_a_reason() -> None:
-    found = measured(Lines(run([0.5] * 5, interval=50)))
+def test_lines_far_apart_are_the_points() -> None:
+    found = profile_of(measured(Lines(run([0.5] * 5, interval=50))))
+    assert found.points == (50, 100, 150, 200, 250)
+
+
+def test_the_last_point_is_the_end_of_the_run() -> None:
+    found = profile_of(measured(run([0.5] * 33, interval=10)))
+    assert found.points[-2:] == (320, 330)
+    assert found.seconds[-1] == pytest.approx(165)
+
+
+def test_a_log_of_rates_without_a_batch_has_no_profile_and_a_reason() -> None:
+    found = measured(fixture("torchtune.log"), format="torchtune", batch_size=None)
     assert found.profile is None
     assert "profile" in found.missing

@@ -17,7 +17,7 @@ A, B = (100.0, 101.0, 102.0, 100.5, 101.5), (90.0, 91.0, 92.0, 90.5, 91.5)
 NOT_COMPARABLE = (
     *("smoke", "cpu", "no-figure", "benchmark", "case", "precision", "batch", "gpu-model"),
     *("device", "settings", "estimator", "model", "arithmetic", "data", "backend", "mode"),
-    *("metric", "target", "weights", "length"),
+    *("metric", "target", "weights", "length", "schedule", "too-short", "no-profile"),
 )
 """Ids of everything that can forbid a ratio."""
 

@@ -2,12 +2,12 @@
 
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.model.measurement import Profile
-from k8sbench.model.profile import next_point, range_figure
+from k8sbench.model.profile import IterationRange, Progress, next_point
 
 
 def grid(upto: int) -> list[int]:
@@ -40,39 +40,71 @@ def test_an_octave_has_eight_points(point: int) -> None:
     assert list(steps)[-1] == 2 * first
 
 
-PROFILE = Profile(
-    points=(8, 16, 32),
-    iterations=(8.0, 16.0, 24.0),
-    seconds=(8.0, 12.0, 16.0),
-    samples=(32.0, 64.0, 96.0),
-    tokens=(320.0, 640.0, 960.0),
-    losses=(3.0, None, 2.5),
+RUN = Progress(
+    warmup=8,
+    end=40,
+    planned="64 iterations",
+    points=(4, 8, 16, 20, 24, 32, 40),
+    seconds=(8.0, 12.0, 20.0, 24.0, 28.0, 36.0, 48.0),
+    amounts=(16.0, 32.0, 64.0, 80.0, 96.0, 128.0, 160.0),
 )
+OWN = 3.5
+"""The rate of its own window."""
+ONE_PLAN = "64 iterations"
 
 
-def test_a_figure_is_of_the_iterations_between_two_points() -> None:
-    found = range_figure(PROFILE, 8, 32)
-    assert found is not None
-    assert (found.iterations, found.seconds, found.samples, found.tokens) == (16, 8.0, 64, 640)
-    assert (found.samples_per_second, found.tokens_per_second) == (8.0, 80.0)
-    assert found.loss == 2.5
+def over(begin: int, end: int, planned: str | None = ONE_PLAN) -> IterationRange:
+    return IterationRange(begin=begin, end=end, planned=planned)
+
+
+def test_a_figure_is_between_the_first_and_the_last_point_of_the_range() -> None:
+    assert RUN.rate_over(over(8, 32), OWN) == (128 - 32) / (36 - 12)
+    assert RUN.rate_over(over(6, 35), OWN) == (128 - 32) / (36 - 12)
 
 
 def test_a_figure_may_begin_with_the_run() -> None:
-    found = range_figure(PROFILE, 0, 16)
-    assert found is not None
-    assert (found.iterations, found.seconds, found.samples_per_second) == (16, 12.0, 64 / 12)
-    assert found.loss is None
+    assert RUN.rate_over(over(0, 16), OWN) == 64 / 20
 
 
-@pytest.mark.parametrize(("after", "upto"), [(8, 24), (10, 32), (8, 64), (16, 16), (32, 8)])
-def test_a_range_without_both_points_or_any_iteration_has_no_figure(after: int, upto: int) -> None:
-    assert range_figure(PROFILE, after, upto) is None
+def test_a_range_that_is_the_own_window_has_its_figure() -> None:
+    assert RUN.rate_over(over(8, 40), OWN) == OWN
 
 
-def test_what_the_profile_lacks_the_figure_lacks() -> None:
-    profile = Profile(points=(8,), iterations=(8.0,), seconds=(0.0,))
-    found = range_figure(profile, 0, 8)
-    assert found is not None
-    assert (found.samples, found.tokens, found.loss) == (None, None, None)
-    assert (found.samples_per_second, found.tokens_per_second) == (None, None)
+def test_a_run_that_covers_half_of_the_range_has_the_figure_of_that_half() -> None:
+    assert RUN.rate_over(over(8, 72), OWN) == (160 - 32) / (48 - 12)
+    assert RUN.rate_over(over(8, 73), OWN) is None
+    assert RUN.is_too_short(over(8, 73))
+
+
+@pytest.mark.parametrize(
+    ("planned", "is_other"), [(ONE_PLAN, False), ("128 iterations", True), (None, True)]
+)
+def test_a_speed_that_changes_follows_a_schedule_unless_the_plan_is_the_same(
+    planned: str | None, is_other: bool
+) -> None:
+    """Its last iterations take 1.5 s each, the first ones 1 s."""
+    later = over(8, 44, planned)
+    assert RUN.follows_other_schedule(later) == is_other
+    assert (RUN.rate_over(later, OWN) is None) == is_other
+    assert not RUN.follows_other_schedule(over(8, 32, planned))
+
+
+def test_a_batch_that_grows_follows_a_schedule_too() -> None:
+    grown = tuple(amount if point < 24 else 2 * amount for point, amount in POINTS)
+    growing = msgspec.structs.replace(RUN, amounts=grown)
+    assert growing.follows_other_schedule(over(4, 32, None))
+
+
+POINTS = list(zip(RUN.points, RUN.amounts, strict=True))
+
+
+def test_without_a_profile_only_the_own_window_has_a_figure() -> None:
+    bare = Progress(warmup=8, end=40)
+    assert bare.rate_over(over(8, 40), OWN) == OWN
+    assert bare.rate_over(over(8, 32), OWN) is None
+
+
+@pytest.mark.parametrize("planned", [None, "64 iterations"])
+def test_a_range_is_read_from_its_text(planned: str | None) -> None:
+    written = over(8, 40, planned)
+    assert IterationRange.from_text(written.text) == written

@@ -12,9 +12,10 @@ from k8sbench.model import creation
 from k8sbench.model.errors import NotFound, RepeatTaken, StoreError, UsageError
 from k8sbench.model.identity import case_key
 from k8sbench.model.phase import Phase, Transition
+from k8sbench.model.profile import IterationRange
 from k8sbench.model.replica_logs import LogLine
 from k8sbench.model.run import Baseline, Location, Run, Wish, kept_run
-from k8sbench.model.series import AcceptedLevel
+from k8sbench.model.series import AcceptedLevel, SeriesRange
 from k8sbench.store import database, exchange, run_folder
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store
@@ -453,6 +454,24 @@ def test_a_level_replaces_the_one_that_was_accepted_of_its_case(
     store.accept_levels([first, other])
     store.accept_levels([later])
     assert sorted(open_again().accepted_levels(), key=lambda level: level.case) == [later, other]
+
+
+# -- ranges of series -----------------------------------------------------------------------------
+
+
+def test_a_range_stays_unless_it_is_replaced(store: SqlStore, open_again: OpenStore) -> None:
+    first, other = (
+        SeriesRange(
+            case=case, line=(case, "", ""), over=IterationRange(begin=20, end=288), sets=("a",)
+        )
+        for case in ("1x8", "2x8")
+    )
+    later = msgspec.structs.replace(first, over=IterationRange(begin=20, end=96))
+    store.fix_ranges([first])
+    store.fix_ranges([later, other])
+    assert open_again().series_ranges() == (first, other)
+    store.fix_ranges([later], replaces=True)
+    assert open_again().series_ranges() == (later, other)
 
 
 # -- baselines ------------------------------------------------------------------------------------
