@@ -225,9 +225,9 @@ def marked(lang: str) -> page.Page:
     """A page of cases that drift together, that alternate, and that recovered."""
     made = pages.nightly(12, 3)
     drifting, alternating, recovered = made.series
-    still = Open("drift", -0.021, "night-005")
+    still = Open("drift", -0.021, "night-005", 0.0)
     together = Mark("drift", -0.021, 0.001, "night-005", together=6)
-    closed = Closed(since="night-004", by="recovery", at=1_795_000_000.0)
+    closed = Closed(since="night-004", began=0.0, by="recovery", at=1_795_000_000.0)
     levels = Alternation(low=math.log(99.0), high=math.log(100.0))
     series = [
         with_newest(drifting, mark=together, open=still),
