@@ -89,7 +89,8 @@ def _compared(
     a: Side, b: Side, limit: float | None, floor: float, earlier: Earlier | None
 ) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
-    a_is_newer = _ended(a) >= _ended(b)
+    # A set of an earlier night may have runs that were added later.
+    a_is_newer = (a.day, _ended(a)) >= (b.day, _ended(b))
     newer = a if a_is_newer else b
     lines = {group.row.line for group in (*a.groups, *b.groups)}
     judged = {} if earlier is None else _judged(newer, lines, earlier)

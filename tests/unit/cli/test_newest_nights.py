@@ -106,6 +106,17 @@ def test_a_night_is_the_newest_with_a_run_that_has_ended(fill: Fill, typed: Type
     assert document["next"][0]["command"] == f"k8sbench explain {failed.run_id}"
 
 
+def test_the_newest_night_is_the_newer_side_also_if_the_one_before_has_later_runs(
+    fill: Fill, typed: Typed
+) -> None:
+    fill(sets([*FLAT, *dropped(0.05, 6)]))
+    fill([run(95.2, set_name="n14", repeat=4, at=START + 1e5 * 17)])
+    out = typed("compare")[1]
+    assert out.startswith("A: n14 of 2026-12-04 (UTC)   B: n15 of 2026-12-05 (UTC)")
+    assert "still open with B" in out
+    assert "still open with A" in typed("compare", "n14", "n15")[1], "it has the newest run"
+
+
 def test_jobs_that_are_sets_of_their_own_are_one_night(fill: Fill, typed: Typed) -> None:
     for number in range(3):
         fill(a_night(number, 100, 100, 80 if number == 2 else 100, jobs=True))
