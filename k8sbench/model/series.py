@@ -102,6 +102,8 @@ class Expected(NamedTuple):
     """Number of sets of the level that count."""
     level_began: float
     """Begin of the first set of the level, Unix seconds."""
+    level_until: float
+    """Begin of the set after the level, Unix seconds: the first changed one if it has ended."""
     variance: float
     """Variance of a set's logarithm."""
     freedom: float

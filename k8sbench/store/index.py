@@ -100,6 +100,7 @@ CREATE TABLE series (
     level        REAL,
     level_sets   INTEGER,
     level_began  REAL,
+    level_until  REAL,
     variance     REAL,
     freedom      REAL,
     apart        REAL,

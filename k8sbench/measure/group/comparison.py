@@ -309,7 +309,7 @@ def _against_level(
     if older is None or newer is None or len(older.groups) + len(newer.groups) > 2:
         return None
     former, row = older.groups[0].row, newer.groups[0].row
-    is_of_level = expected.level_began <= former.began < row.began
+    is_of_level = expected.level_began <= former.began < expected.level_until
     if former.line != row.line or not is_of_level or former.group_id in odd:
         return None
     estimate = Estimate(

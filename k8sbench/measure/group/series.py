@@ -390,6 +390,7 @@ class Judge:
         each.expected = each.expected._replace(
             level=cut.before,
             level_sets=cut.place,
+            level_until=first.began,
             variance=cut.estimate.variance,
             freedom=cut.estimate.freedom,
             apart=night.apart(1, cut.place),
@@ -642,6 +643,7 @@ def _expect(each: _Set, night: _Night) -> None:
         level=middle,
         level_sets=len(level),
         level_began=state.members[-min(state.in_level, KEPT)].began,
+        level_until=each.row.began,
         variance=estimate.variance,
         freedom=estimate.freedom,
         apart=night.apart(1, len(level)),

@@ -9,7 +9,7 @@ import msgspec
 from k8sbench.model.group import Group
 from k8sbench.store import database, index
 
-LATEST = 21, "4092266f61cb0951"
+LATEST = 21, "4da71ac9c396262a"
 """Layout, and the digest of what an index of it holds."""
 
 
