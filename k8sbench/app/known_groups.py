@@ -80,7 +80,7 @@ class StoredGroups:
                 for level in self._store.accepted_levels()
             }
             former: dict[Line, Acceptance] = {}
-            for row in self.rows:
+            for row in self.rows if levels else ():
                 for line in levels.keys() & row.former_lines:
                     former[row.line] = max(levels[line], former.get(row.line, levels[line]))
             accepted = former | levels

@@ -68,7 +68,7 @@ class _Facts:
         sides = [side for case in compared.cases for side in (case.a, case.b) if side is not None]
         oldest = min((group.began[0] for side in sides for group in side.groups), default=0.0)
         for row in known.rows:
-            if row.began >= oldest and row.line in lines and row.median is not None:
+            if row.began >= oldest and row.line in lines and row.figure is not None:
                 self._by_line[row.line].append(row)
 
     def causes(self) -> Iterator[Cause]:

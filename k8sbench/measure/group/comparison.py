@@ -460,7 +460,7 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
     own = {run.set_name for run in ours.runs.values()}
     by_line: dict[Line, GroupRow] = {}
     for row in sorted(known.rows, key=lambda row: row.ended):
-        if row.median is not None and not row.in_progress and row.set_name not in own:
+        if row.figure is not None and not row.in_progress and row.set_name not in own:
             by_line[row.line] = row
     newest: dict[tuple[str, str], Group] = {}
     for group in sorted(known.groups(by_line.values()), key=lambda group: group.began[1]):

@@ -252,7 +252,7 @@ def why_unchanged(fitting: Iterable[GroupRow], since: float | None = None) -> st
 
 def _unmarked(rows: Sequence[GroupRow]) -> str | None:
     """Return why no set of a case could be judged; None if one was."""
-    count = sum(row.median is not None for row in rows)
+    count = sum(row.figure is not None for row in rows)
     if rows[-1].measures == "smoke":
         return "smoke runs are functional tests, not speed measurements"
     if rows[-1].measures == "cpu":
@@ -260,7 +260,7 @@ def _unmarked(rows: Sequence[GroupRow]) -> str | None:
     if count <= series.FEWEST:
         before = max(count - 1, 0)
         there = "there is 1" if before == 1 else f"there are {before}"
-        if rows[-1].median is None and count:
+        if rows[-1].figure is None and count:
             there = f"the newest with a figure has {before}"
         return f"a set is judged by at least {series.FEWEST} sets before it; {there}"
     return None

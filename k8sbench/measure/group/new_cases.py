@@ -90,7 +90,7 @@ def _new_case(case: _Sets, ended: Sequence[_Sets], known: KnownGroups) -> NewCas
     (before,) = (other.rows for other in ended if other.rows[-1].group_id == last.key.id)
     forbidden = comparison.unlike(last, first)
     a, b = (
-        statistics.median(row.median or 0.0 for row in rows[-FEWEST:])
+        statistics.median(row.figure or 0.0 for row in rows[-FEWEST:])
         for rows in (before, case.rows)
     )
     return NewCase(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from k8sbench.app import comparisons
 from tests.unit.command_line import Cli
 from tests.unit.presence import present
 
@@ -209,6 +210,23 @@ def test_a_short_night_is_not_judged_and_moves_no_figure(store: Store, place: in
     assert store.changes() == []
     alone = store.compared("night-01", f"night-{place:02d}")
     assert (alone["ratio"], alone["not_comparable"]) == (None, ["too-short"])
+
+
+def test_a_short_newest_night_hides_no_change_since_the_baseline(store: Store) -> None:
+    store.add(KINDS["walltime"], range(1, 9))
+    store._cli("baseline", "save", "base", "night-01")
+    store.add([Night(60, interval=5)], [9])
+    (held,) = comparisons.held_against(str(store.root), "base").values()
+    assert held.ratio - 1 == pytest.approx(-0.05, abs=0.003)
+
+
+def test_a_short_night_is_no_earlier_set_of_the_next_one(store: Store) -> None:
+    store.add([Night(steps) for steps in (300, 290, 310, 320)], range(1, 5))
+    store.add([Night(60, interval=5)], [5])
+    (only,) = store.series()
+    assert only["unmarked"] == (
+        "a set is judged by at least 4 sets before it; the newest with a figure has 3"
+    )
 
 
 def test_a_training_that_goes_on_from_its_checkpoint_each_night_has_a_history(
