@@ -193,6 +193,8 @@ def test_a_comment_for_a_pull_request_shows_the_changes_and_folds_the_rest(
 
 def test_causes_are_what_changed_between_the_sets_around_the_step(fill: Fill, typed: Typed) -> None:
     first, image = ({"driver": driver} for driver in ("535", "550"))
+    for n, rate in enumerate((100.1, 99.9, 100.0, 100.1, 99.9)):
+        fill(a_set(f"early-{n}", (n - 5) * DAY, (rate, first)))
     fill(a_set("old", 0, (100, first)) + a_set("mid", DAY, (100, image | {"cuda": "12.4"})))
     fill(a_set("new", 2 * DAY, (90, {"driver": "555", "cuda": "12.6"})))
     typed("baseline", "save", "base", "old")
