@@ -334,7 +334,7 @@ STEPS = (
     Step("1.1 to 5.3 %, real runs", 6, real_step(small=False), 86, 100),
     Step("0.3 to 0.6 %, real runs", 6, real_step(small=True), 30, 62),
 )
-STEP_TRIES = 300
+STEP_TRIES = 200
 
 
 @functools.cache
@@ -398,7 +398,7 @@ def test_most_cases_together_seldom_mark_the_others(is_all: bool) -> None:
     assert not bystanders(300 if is_all else 25).exceeds(Rate(10, 2))
 
 
-FOLLOWED_TRIES = 200
+FOLLOWED_TRIES = 100
 
 
 class Followed(NamedTuple):
@@ -469,7 +469,7 @@ def early(before: int, size: float, tries: int) -> Rate:
 def test_a_step_among_the_first_nights_is_seen(
     before: int, size: float, least: float, is_all: bool
 ) -> None:
-    assert not early(before, size, 200 if is_all else 20).misses(Rate(least, 2))
+    assert not early(before, size, 100 if is_all else 20).misses(Rate(least, 2))
 
 
 def test_one_night_that_is_slower_is_called_once() -> None:
@@ -747,7 +747,7 @@ def test_the_page_states_what_is_found_golden() -> None:
     lines.append(f"| two nights, all cases 2 % slower | {cells((shown, closed))} |")
     for before, size, _ in EARLY:
         name = f"−{-100 * size:g} % from night {before + 1} of all, by night 14"
-        lines.append(f"| {name} | {early(before, size, 200)} | |")
+        lines.append(f"| {name} | {early(before, size, 100)} | |")
     lines += [
         "",
         "| drift | nights before | open before −2.5 %, % | since within five nights |",
