@@ -187,7 +187,7 @@ WRONG_TYPES: list[tuple[str, Callable[[Any], object]]] = [
     ("--since datetime.timedelta", lambda client: client.runs(since=timedelta(days=3))),
     ("--since datetime.date", lambda client: client.history("tsm", since=date(2026, 1, 1))),
     ("a ['x']", lambda client: client.compare(["x"], ["x"])),
-    ("b None", lambda client: client.compare("x", None)),
+    ("b 3", lambda client: client.compare("x", 3)),
     ("job None", lambda client: client.observe(None)),
     ("--set 3", lambda client: client.observe("job/x", set=3)),
     ("--set ['s']", lambda client: client.import_logs([LOG], set=["s"])),
