@@ -160,7 +160,7 @@ def troubled(night: int, group: Group) -> Group | None:
         "1x8": 0.932 if night >= 20 else 1.0,
         "2x8": 0.95 if night == 29 else 1.0,
         "3x8": 1.06 if night == 29 else 1.0,
-        "6x8": 0.95 if night == 28 else 1.0,
+        "6x8": 0.985 if night == 28 else 1.0,
     }.get(case, 1.0)
     if case == "4x8" and night >= 26:
         return None
