@@ -113,7 +113,11 @@ def play(
         played.append(NightState(night, digests[night], encoded))
     return Played(
         judged=judge.judged,
-        revised=judge.revised,
+        revised={
+            group_id: mark
+            for group_id, mark in judge.revised.items()
+            if group_id not in judge.judged
+        },
         after=begin,
         nights=tuple(played),
         is_kept=not played and newest == begin,
