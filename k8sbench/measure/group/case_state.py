@@ -89,6 +89,8 @@ class CaseState(msgspec.Struct):
     reference: Reference | None = None
     fallen: Open | None = None
     """The open change, whether or not it is relevant."""
+    drops: list[Mark] = []
+    """Drops since the reference that no rise has taken back, oldest first."""
     opened: float = 0.0
     """Logarithm of the change with which it opened."""
     steps: list[tuple[int, float]] = []

@@ -8,6 +8,7 @@ night.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -96,7 +97,12 @@ def play(
     nights = by_night(rows)
     digests = _digests(nights, accepted)
     known = {night.night: night.digest for night in kept}
-    fitting = [night for night, digest in digests.items() if known.get(night) == digest]
+    fitting = [
+        night
+        for night, digest in itertools.takewhile(
+            lambda each: known.get(each[0]) == each[1], digests.items()
+        )
+    ]
     newest = kept[-1].night if kept else -1
     if len(fitting) == len(nights) and fitting[-1:] == [newest]:
         return Played({}, {}, newest, (), is_kept=True, of_night={})

@@ -85,6 +85,8 @@ LIMIT_OF_CUT = 1.5
 """The same on both sides of a cut."""
 LIMIT_OF_FEW = 1.0
 """The same for two or three sets after a cut."""
+FEW_BEFORE = 4
+"""Sets before a cut of which an odd one is no level: the first set of a change is often odd."""
 MOST_ODD = 16.0
 """Most that a difference of a set that differed once counts, in variances of a set."""
 FAR = 3.0
@@ -130,8 +132,10 @@ HALF = 0.5
 """Share of a drop that must have come back."""
 NEWEST = 10
 """Newest sets that show whether a case alternates."""
-FLIPS = 3
-"""Flips among them, or steps that undo each other, of a case that alternates."""
+FLIPS = 5
+"""Flips among them of a case that alternates: three visits to a level."""
+UNDOING = 3
+"""Steps that undo each other of such a case."""
 FEWEST_OF_LEVEL = 3
 """Sets of each of the two levels."""
 GAP = 6.0
@@ -261,6 +265,7 @@ class Judge:
         for each in sets:
             self._alternate(each)
             self._recover(each, night)
+            self._accept(each)
             _remember_correlation(each.state, each.expected)
             self.judged[each.row.group_id] = Judged(
                 mark=each.state.members[-1].mark,
@@ -340,8 +345,8 @@ class Judge:
     def _decide(self, state: CaseState, value: float) -> Waiting | None:
         """Return the odd set that a new one is back from: it is nearer to the level than to that.
 
-        One of the next two sets decides. What neither decides stays unconfirmed, until a cut
-        confirms it.
+        One of the next two sets decides. What neither decides has no mark, unless a cut confirms
+        it.
         """
         back: Waiting | None = None
         left: list[Waiting] = []
@@ -356,6 +361,9 @@ class Judge:
                 back = waiting
             elif waiting.nights < 2:
                 left.append(waiting)
+            elif odd.mark is not None and odd.mark.kind == "unconfirmed":
+                odd.mark = None
+                self._revise(odd)
         state.waiting = left
         return back
 
@@ -424,6 +432,7 @@ class Judge:
                 member.mark = None
                 self._revise(member)
         marked = since if is_step else state.members[-1]
+        replaced = marked.mark
         marked.mark = mark
         self._revise(marked)
         # The set before, too: it may have begun the change.
@@ -440,9 +449,15 @@ class Judge:
             self._end_as_once(state.member(waiting.place))
         state.waiting = []
         if is_step:
-            state.steps = [*state.steps[1 - FLIPS :], (state.sets - count, form.change)]
+            state.steps = [*state.steps[1 - UNDOING :], (state.sets - count, form.change)]
         reference = Reference(form.base, form.weight, since.began)
         _follow(each, mark, reference, ended, night)
+        fallen = state.fallen
+        if replaced is not None and fallen is not None and fallen.since == replaced.since:
+            state.fallen = fallen._replace(kind=mark.kind, since=mark.since)
+            state.drops = [mark if drop.since == replaced.since else drop for drop in state.drops]
+        # A change beyond the two levels ends the alternation.
+        state.alternation = None
 
     # -- 6 and 7: drifts --------------------------------------------------------------------------
 
@@ -581,23 +596,23 @@ class Judge:
         values = [member.value for member in newest]
         near = NEAR * (alternation.high - alternation.low)
         between = sum(alternation.low + near < value < alternation.high - near for value in values)
-        if between >= FLIPS:
+        if between >= UNDOING:
             # There are no two levels.
             state.alternation = None
             return
         middle = levels.median(values)
         half = (alternation.high - alternation.low) / 2
-        if any(abs(value - middle) >= half for value in values):
+        if any(abs(value - middle) >= half / 2 for value in values):
             return
         state.alternation = None
         apart = levels.mean(values) - alternation.high
         if -apart < half or math.expm1(apart) > -RELEVANT or state.reference is not None:
             return
         since = newest[0]
-        p = _spread_of_both(values).times(1 / NEWEST + 1 / FLIPS).p(apart)
+        p = _spread_of_both(values).times(1 / NEWEST + 1 / UNDOING).p(apart)
         since.mark = Mark("step", math.expm1(apart), p, since.set_name)
         self._revise(since)
-        state.reference = Reference(alternation.high, float(FLIPS), since.began)
+        state.reference = Reference(alternation.high, float(UNDOING), since.began)
         state.fallen = Open("step", math.expm1(apart), since.set_name, since.began)
         state.opened = apart
 
@@ -766,7 +781,7 @@ def _most_unlike(each: _Set, level: Sequence[float], night: _Night) -> _Cut | No
         square = square if is_counted else 0.0
         estimate = night.moderated(levels.spread(squares - square, count - is_counted))
         if state.alternation is not None:
-            estimate = _spread_of_both(level[-NEWEST:])
+            estimate = _spread_of_both(level[:place][-NEWEST:])
         cut = _cut_at(level, place, estimate, night)
         if cut is not None and (best is None or cut.p < best.p):
             best = cut
@@ -779,16 +794,29 @@ def _cut_at(level: Sequence[float], place: int, estimate: Estimate, night: _Nigh
     newest = len(later)
     deviation = math.sqrt(estimate.variance)
     middle = levels.median(former)
-    before = levels.limited_mean(former, middle, LIMIT_OF_CUT * deviation)
-    centre = min(later[newest // 2], later[(newest - 1) // 2], key=lambda at: abs(at - middle))
+    limit_before = LIMIT_OF_CUT
+    is_few = len(former) < FEW_BEFORE
+    if is_few:
+        middle = _nearer_middle(former, levels.median(later))
+        limit_before = LIMIT_OF_FEW
+    before = levels.limited_mean(former, middle, limit_before * deviation)
+    centre = _nearer_middle(later, middle)
     limit = LIMIT_OF_FEW if newest < 4 else LIMIT_OF_CUT
     after = levels.limited_mean(later, centre, limit * deviation)
     t = (after - before) / (deviation * math.sqrt(night.apart(newest, place)))
-    if abs(t) < NOT_SMALL:
+    begins_otherwise = is_few and (level[place] - before) * t <= 0
+    if abs(t) < NOT_SMALL or begins_otherwise:
         return None
     p = student_p(t, both(estimate.freedom, TAIL_OF_SEVERAL))
     share = SHARES.get(newest, SHARE_OF_OTHERS / max(1, len(level) - 5))
     return _Cut(p / share, place, before, after, estimate)
+
+
+def _nearer_middle(values: Sequence[float], to: float) -> float:
+    """Return the middle value, of two the one nearer to another value."""
+    ordered = sorted(values)
+    count = len(ordered)
+    return min(ordered[count // 2], ordered[(count - 1) // 2], key=lambda value: abs(value - to))
 
 
 def both(freedom: float, tail: float) -> float:
@@ -800,11 +828,12 @@ def both(freedom: float, tail: float) -> float:
 
 
 def _p_of_slope(level: Sequence[float], of_cases: Estimate | None, correlation: float) -> float:
-    """Return the p of the slope of a level: with its newest set and without it, the larger one.
+    """Return the p of the slope of a level: the largest of all, and without either end.
 
-    One odd set at the end is no drift.
+    One odd set at an end is no drift.
     """
-    return max(_p_of_line(part, of_cases, correlation) for part in (level, level[:-1]))
+    parts = (level, level[:-1], level[1:])
+    return max(_p_of_line(part, of_cases, correlation) for part in parts)
 
 
 def _p_of_line(level: Sequence[float], of_cases: Estimate | None, correlation: float) -> float:
@@ -862,7 +891,9 @@ def _follow(each: _Set, mark: Mark, reference: Reference, ended: int, night: _Ni
         state.reference = reference
         state.fallen = Open(mark.kind, math.expm1(change), mark.since, reference.began)
         state.opened = change
+        state.drops = [mark]
         return
+    state.drops = _drops_left(state.drops, mark)
     apart, is_lower = _lower(each, state.reference, night)
     is_over = apart >= 0 or (mark.change > 0 and _is_back(state, apart, is_lower=is_lower))
     if is_over:
@@ -873,6 +904,22 @@ def _follow(each: _Set, mark: Mark, reference: Reference, ended: int, night: _Ni
         state.opened = apart
     elif state.fallen is not None:
         state.fallen = state.fallen._replace(change=math.expm1(apart))
+        if state.drops and state.fallen.since not in {drop.since for drop in state.drops}:
+            largest = min(state.drops, key=lambda drop: drop.change)
+            state.fallen = state.fallen._replace(kind=largest.kind, since=largest.since)
+        if state.fallen.change > -RELEVANT:
+            _end(each, "recovery", each.row.began)
+
+
+def _drops_left(drops: Sequence[Mark], mark: Mark) -> list[Mark]:
+    """Return the drops after a further change: a rise takes back the newest ones."""
+    if mark.change < 0:
+        return [*drops, mark]
+    left = list(drops)
+    rise = math.log1p(mark.change)
+    while left and rise >= (1 - UNDONE) * -math.log1p(left[-1].change):
+        rise += math.log1p(left.pop().change)
+    return left
 
 
 def _close(each: _Set, by_person_at: float | None = None) -> None:
@@ -882,6 +929,7 @@ def _close(each: _Set, by_person_at: float | None = None) -> None:
     else:
         _end(each, "person", by_person_at)
     each.state.reference = None
+    each.state.drops = []
 
 
 def _end(each: _Set, by: Literal["recovery", "person"], at: float) -> None:
@@ -898,7 +946,7 @@ def _end(each: _Set, by: Literal["recovery", "person"], at: float) -> None:
 def _undo_each_other(state: CaseState) -> bool:
     """True if each of the newest steps takes back the one before."""
     steps = state.steps
-    if len(steps) < FLIPS or steps[0][0] < state.sets - LEVEL:
+    if len(steps) < UNDOING or steps[0][0] < state.sets - LEVEL:
         return False
     return all(
         abs(later + former) <= UNDONE * abs(former)

@@ -159,6 +159,43 @@ def test_a_rise_is_never_open_and_a_fall_after_it_is() -> None:
     assert opened(values) == [*[None] * 15, "unconfirmed 15", "step 15", "step 15"]
 
 
+def test_a_rise_takes_back_the_newest_drop() -> None:
+    values = [*FLAT, *slower(0.03, 5), *slower(0.065, 5), *slower(0.03, 6)]
+    assert opened(values)[19] == "step 15"
+    assert opened(values)[-1] == "step 10"
+
+
+def test_an_odd_first_night_of_a_change_is_no_change_back() -> None:
+    quiet = [100 + (value - 100) / 10 for value in FLAT]
+    drop = [*quiet, 95.0, *(0.98 * value for value in quiet[:6])]
+    assert [mark.change < 0 for mark in marks_of(drop) if mark.kind in ("step", "drift")] == [True]
+    rise = [*quiet, 104.0, *(1.01 * value for value in quiet[:6])]
+    assert [mark.change > 0 for mark in marks_of(rise) if mark.kind in ("step", "drift")] == [True]
+    assert opened(rise)[-1] is None
+
+
+def test_an_odd_night_within_a_drop_leaves_it_open() -> None:
+    values = [*FLAT, *slower(0.03, 2), 100.1, *slower(0.03, 8)]
+    assert set(opened(values)[13:]) == {"step 10"}
+
+
+def test_a_large_drop_of_a_case_that_alternates_is_open() -> None:
+    flips = [value if n % 2 else 0.98 * value for n, value in enumerate([*FLAT, *FLAT])]
+    low = [0.9 * value for value in flips[:8]]
+    assert judged([*FLAT, *flips])[-1].alternating is not None
+    last = judged([*FLAT, *flips, *low])[-1]
+    assert last.alternating is None
+    assert last.open is not None
+    assert last.open.change == pytest.approx(-0.1, abs=0.02)
+
+
+def test_a_level_that_is_accepted_while_unconfirmed_opens_nothing() -> None:
+    values = [*FLAT, *slower(0.03, 2)]
+    made = rows(values)
+    accepted = {made[10].line: Acceptance(made[10].began, made[10].began + 60)}
+    assert opened(values, accepted=accepted)[-1] is None
+
+
 def test_a_level_of_few_sets_is_none_to_fall_from() -> None:
     values = [*FLAT, *slower(-0.03, 2), *FLAT]
     assert kinds(values) == {10: "step", 12: "step"}

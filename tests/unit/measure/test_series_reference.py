@@ -89,6 +89,7 @@ def of_sentences_one_to_four(monkeypatch: pytest.MonkeyPatch) -> None:
     none = levels.Form("step", 0, 0.0, 0.0, 1.0)
     monkeypatch.setattr(levels, "form_of", lambda *_: none)
     monkeypatch.setattr(series, "MOST_ODD", math.inf)
+    monkeypatch.setattr(series, "FEW_BEFORE", 0)
 
 
 def marks(world: Nights) -> list[str]:
