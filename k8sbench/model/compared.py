@@ -157,6 +157,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Iterations that are compared; None if a benchmark names the window of a run."""
     notes: tuple[str, ...] = ()
     """Allowed differences."""
+    left_out: tuple[str, ...] = ()
+    """Sets of a side without a figure, beside one with a figure."""
 
     @property
     def group(self) -> Group:

@@ -446,6 +446,7 @@ def _abilities(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
 def _causes(case: Compared, floor: float) -> Iterable[str]:
     """Yield the reasons of a case's verdict, and its allowed differences."""
     yield from _without_ratio(case)
+    yield from case.left_out
     if case.finding == "undecided":
         yield f"One run on a side has no spread ({_n(case)}); use {DECIDES} on each."
     elif case.ratio is not None and case.earlier_sets is None:
@@ -522,7 +523,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "range": case.over and case.over.text,
         "not_comparable": list(case.not_comparable),
-        "notes": list(case.notes),
+        "notes": [*case.notes, *case.left_out],
         "missing": missing,
     }
 

@@ -336,8 +336,16 @@ def _logs(side: Figures) -> list[float]:
 
 
 def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
-    """Pair the two sides of a case, with their ratio if they have one."""
+    """Pair the two sides of a case, with their ratio if they have one.
+
+    Groups without a figure are left out of a side that has one, and so are those without a figure
+    over the range.
+    """
+    every = mine, theirs
+    mine, theirs = map(_with_figure, every)
     over = ranges.shared(mine, theirs)
+    if over is not None:
+        mine, theirs = (ranges.judged(groups, over) for groups in (mine, theirs))
     why = {} if over is None else ranges.obstacles((*mine, *theirs), over)
     one, two = (figures(groups, over) if groups else None for groups in (mine, theirs))
     if one is None or two is None:
@@ -351,6 +359,11 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
         ratio = None
     else:
         ratio = two.spread.median / one.spread.median
+    left_out = (
+        note
+        for name, groups, kept in zip("AB", every, (mine, theirs), strict=True)
+        for note in _left_out(name, groups, kept, over)
+    )
     return Compared(
         a=one,
         b=two,
@@ -359,7 +372,24 @@ def _beside(mine: Sequence[Group], theirs: Sequence[Group]) -> Compared:
         not_comparable=forbidden,
         over=over,
         notes=_notes(mine[-1], theirs[-1]),
+        left_out=tuple(left_out),
     )
+
+
+def _with_figure(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups of a side that count; all of them if none does."""
+    return [group for group in groups if group.spread is not None] or groups
+
+
+def _left_out(
+    name: str, groups: Sequence[Group], kept: Sequence[Group], over: IterationRange | None
+) -> Iterable[str]:
+    """Yield which groups of a side are not compared, and why."""
+    ids = {group.key.id for group in kept}
+    for group in groups:
+        if group.key.id not in ids:
+            why = (over and ranges.obstacle(group, over)) or group.state
+            yield f"{name}: without {group.key.set_name} ({why.replace('-', ' ')})."
 
 
 def fastest(groups: Sequence[Group], judged: Mapping[str, Judged]) -> Group | None:
@@ -387,12 +417,11 @@ def fastest(groups: Sequence[Group], judged: Mapping[str, Judged]) -> Group | No
 def figures(groups: Sequence[Group], over: IterationRange | None = None) -> Figures:
     """Take a case's figures of its counted runs, of their own windows or over a range.
 
-    A group that has no figure over the range has those of its own windows.
+    If no group has a figure over the range, they are those of the own windows.
     """
-    values: list[float] = []
-    for group in groups:
-        own = [member.rate for member in group.members if member.rate is not None]
-        values += (over and group.rates_over(over)) or own
+    own = [member.rate for group in groups for member in group.members if member.rate is not None]
+    in_range = [] if over is None else [rate for group in groups for rate in group.rates_over(over)]
+    values = in_range or own
     return Figures(
         groups=tuple(groups),
         values=tuple(values),

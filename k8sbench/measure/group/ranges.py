@@ -151,6 +151,11 @@ def obstacle(group: Group, over: IterationRange) -> Obstacle | None:
     return "schedule" if any(run.follows_other_schedule(over) for run in runs) else "no-profile"
 
 
+def judged(groups: Sequence[Group], over: IterationRange) -> Sequence[Group]:
+    """Return the groups of a side that have a figure over a range; all of them if none has."""
+    return [group for group in groups if group.rates_over(over)] or groups
+
+
 def obstacles(groups: Iterable[Group], over: IterationRange) -> Mapping[Obstacle, Group]:
     """Return why groups have no figure over a range, each reason with the newest such group."""
     found = {obstacle(group, over): group for group in groups}

@@ -46,7 +46,7 @@ def added(compared: Comparison, kept: Iterable[Baseline], known: KnownGroups) ->
             floor=compared.floor,
             earlier=known,
         )
-        places = {left[place].groups[-1].key.id: place for place in news}
+        places = {group.key.id: place for place in news for group in left[place].groups}
         for case in held.cases:
             if case.ratio is not None:
                 place = places[case.group.key.id]

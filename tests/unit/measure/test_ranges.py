@@ -8,13 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group import grouping, ranges
+from k8sbench.measure.group import comparison, grouping, ranges
+from k8sbench.measure.group.sides import Side
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.measurement import Profile
 from k8sbench.model.plan import WHOLE_LOG, PlannedWindow
 from k8sbench.model.profile import next_point
 from k8sbench.model.run import Run
+from tests.unit.measure.grouped import Grouped
 from tests.unit.measure.sides import compared
+from tests.unit.presence import present
 from tests.unit.report.factory import START, run
 
 DAY = 86400
@@ -168,3 +171,46 @@ def test_sides_of_one_plan_are_compared_whatever_other_sets_planned() -> None:
     over = ranges.shared(sides[:1], sides[1:])
     assert over is not None
     assert (over.end, len(sides[0].rates_over(over))) == (fixed.end, 1)
+
+
+REJECTED = {"verdict": "rejected", "throughput": None}
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize(
+    ("end", "measured", "why", "has_range"),
+    [
+        (60, None, "too short", True),
+        (300, REJECTED, "rejected", True),
+        (300, REJECTED, "rejected", False),
+    ],
+)
+def test_another_set_of_a_night_that_has_no_figure_is_left_out(
+    hours: int, end: int, measured: dict[str, Any] | None, why: str, *, has_range: bool
+) -> None:
+    nights = groups(ended(300, n, seconds=0.5 + n / 10000) for n in range(6))
+    now = ended(300, 6, seconds=0.55)
+    other = ended(end, measured=measured, set_name="another")
+    other = msgspec.structs.replace(other, created_at=now.created_at + 3600 * hours)
+    over = ranges.covered(nights) if has_range else None
+    *among, before = (msgspec.structs.replace(group, range=over) for group in nights)
+    b = [msgspec.structs.replace(group, range=over) for group in groups([now, other])]
+    sides = (Side(name="", groups=tuple(its), runs={}) for its in ([before], b))
+    (case,) = comparison.compare(*sides, earlier=Grouped([*among, before, *b])).cases
+    assert (case.finding, case.not_comparable) == ("slower", ())
+    assert present(case.ratio) == pytest.approx(0.5005 / 0.55, rel=1e-6)
+    assert case.left_out == (f"B: without another ({why}).",)
+    assert present(case.b).sets == ("night-6",)
+    assert case.over is not None
+
+
+def test_sides_without_any_figure_over_the_range_say_why() -> None:
+    over = ranges.covered(groups([ended(300)]))
+    a, b, short = (
+        msgspec.structs.replace(group, range=over)
+        for group in groups([ended(300, 1), ended(60, 2), ended(50, 3)])
+    )
+    sides = (Side(name="", groups=its, runs={}) for its in ((a,), (b, short)))
+    (case,) = comparison.compare(*sides).cases
+    assert (case.ratio, case.not_comparable, case.left_out) == (None, ("too-short",), ())
+    assert present(case.b).sets == ("night-2", "night-3")
