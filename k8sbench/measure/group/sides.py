@@ -136,15 +136,17 @@ def differing(one: Group, two: Group) -> tuple[str, ...]:
 def newest_nights(known: KnownGroups, rows: Iterable[GroupRow]) -> list[Side]:
     """Return the newest night of some rows, and the one before it, that one first.
 
-    The newest night has a set that has ended, with a figure or without, and the night before it has
-    a figure; there may be none. Smoke runs and CPU runs claim no speed, and are of no night.
+    The newest night has a set that has ended, with a figure or without. The one before it is the
+    last one with a figure, else the last one; there may be none. Smoke runs and CPU runs claim no
+    speed, and are of no night.
     """
     by_night = nights.of_each(row for row in rows if row.measures == "speed")
     newest = max((at for at in by_night if _has_ended(by_night[at])), default=None)
     if newest is None:
         return []
-    older = [at for at in by_night if at < newest and any(map(nights.counts, by_night[at]))]
-    chosen = [*older[-1:], newest]
+    older = [at for at in by_night if at < newest]
+    with_figure = [at for at in older if any(row.median is not None for row in by_night[at])]
+    chosen = [*(with_figure or older)[-1:], newest]
     sets = Counter(name for night in by_night.values() for name in {row.set_name for row in night})
     return [_night_side(known, at, by_night[at], sets) for at in chosen]
 

@@ -157,6 +157,19 @@ def test_a_store_with_one_night_says_so_in_one_sentence(fill: Fill, typed: Typed
     assert " ".join(typed("history")[1].split()) == said.strip()
 
 
+def test_a_night_without_a_figure_is_held_against_if_there_is_no_other(
+    fill: Fill, typed: Typed
+) -> None:
+    failed = run(None, set_name="night-0", case="1x1", phase=Phase.FAILED, at=EARLY)
+    fill([failed, *a_night(1, 100)])
+    code, out, _ = typed("compare")
+    assert (code, out.splitlines()[0]) == (
+        0,
+        "A: night-0 of 2026-11-18 (UTC)   B: night-1 of 2026-11-19 (UTC)",
+    )
+    assert typed("compare", "--fail-on-regression=3%")[0] == 2, "nothing could be compared"
+
+
 @pytest.mark.parametrize("command", ["compare", "history"])
 def test_a_store_without_runs_has_no_night(root: pathlib.Path, typed: Typed, command: str) -> None:
     code, out, err = typed(command)
