@@ -2,8 +2,8 @@
 
 The groups of a side form cases as in a history (:func:`.history.cases`). Cases of the two sides
 that are equal in what stays the same over sets are counterparts; what is left is paired by
-benchmark, framework and case, those first that differ in the least; and where a side is one single
-case, it is held against the other's, whatever that is.
+benchmark, framework and case, those first that differ in the least; and where each of two sides
+that were named is one single case, these are a pair, whatever they are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = ("baseline", "set", "group", "run")
 """Kinds of sides; ``KIND:NAME`` states one explicitly."""
 SERIES = fields_for("series")
 ALWAYS_EQUAL = ("benchmark", "framework", "case")
-"""Fields that counterparts share, unless each side is a single case."""
+"""Fields that counterparts share, unless each side was named and is a single case."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,8 @@ def counterparts(a: Side, b: Side) -> list[tuple[list[Group], list[Group]]]:
     """Pair the cases of two sides; an empty one has no counterpart."""
     left = a.cases()
     right = b.cases()
-    if len(left) == len(right) == 1:
+    is_of_nights = bool(a.day and b.day)
+    if len(left) == len(right) == 1 and not is_of_nights:
         return [(left[0], right[0])]
     near = sorted(
         (len(unlike), mine[-1].key.gpu_model != theirs[-1].key.gpu_model, unlike, i, j)

@@ -170,6 +170,18 @@ def test_a_night_without_a_figure_is_held_against_if_there_is_no_other(
     assert typed("compare", "--fail-on-regression=3%")[0] == 2, "nothing could be compared"
 
 
+def test_nights_of_one_case_each_are_no_pair_if_these_differ(fill: Fill, typed: Typed) -> None:
+    fill([*a_night(0, 100), *repeats((90.0,) * 3, case="1x8", set_name="n1", at=EARLY + DAY)])
+    document = json.loads(typed("compare", "-o", "json")[1])
+    assert [(case["case"], case["finding"]) for case in document["cases"]] == [
+        *(("1x1", "one-side"), ("1x8", "one-side"))
+    ]
+    assert typed("compare", "--fail-on-missing")[0] == 7
+    # Two sides that are named are a pair.
+    document = json.loads(typed("compare", "night-0", "n1", "-o", "json")[1])
+    assert [case["finding"] for case in document["cases"]] == ["not-comparable"]
+
+
 @pytest.mark.parametrize("command", ["compare", "history"])
 def test_a_store_without_runs_has_no_night(root: pathlib.Path, typed: Typed, command: str) -> None:
     code, out, err = typed(command)
