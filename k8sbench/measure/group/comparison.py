@@ -303,7 +303,7 @@ def _against_level(
 ) -> _Test | None:
     """Return the test of the newer side's set against its level; None unless the other is of it.
 
-    A set of the level says less of it than all of its sets.
+    A set of the level says less of it than all of its sets, but not if it is itself far from it.
     """
     older, newer = (case.b, case.a) if a_is_newer else (case.a, case.b)
     if older is None or newer is None or len(older.groups) + len(newer.groups) > 2:
@@ -312,9 +312,11 @@ def _against_level(
     is_of_level = expected.level_began <= former.began < expected.level_until
     if former.line != row.line or not is_of_level or former.group_id in odd:
         return None
-    estimate = Estimate(
-        expected.variance * expected.apart, series.both(expected.freedom, expected.tail)
-    )
+    freedom = series.both(expected.freedom, expected.tail)
+    distance = math.log(former.figure or math.nan) - expected.level
+    if not Estimate(expected.variance, freedom).p(distance) > ALPHA:
+        return None
+    estimate = Estimate(expected.variance * expected.apart, freedom)
     difference = math.log(row.figure or math.nan) - expected.level
     return _Test(-difference if a_is_newer else difference, estimate, expected.p_of_night)
 

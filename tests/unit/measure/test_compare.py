@@ -277,3 +277,15 @@ def test_a_set_of_the_new_level_is_no_set_of_the_level_before_a_change() -> None
     before = newest_sets(made[:-1])
     assert before is not None
     assert [case.finding for case in before.cases] == ["slower"]
+
+
+@pytest.mark.parametrize("b", [99.2, 100.0, 100.8])
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_the_change_lies_in_its_interval_though_a_is_far_from_its_level(
+    b: float, *, is_swapped: bool
+) -> None:
+    days = earlier(*[100 + 0.1 * (-1) ** n * (1 + n % 3 / 4) for n in range(25)])
+    for a in (99.32, 99.36, 99.6):
+        sides = [old((a, a * 1.001, a * 0.999)), new((b, b * 1.001, b * 0.999))]
+        found = only(*(sides[::-1] if is_swapped else sides), among=days)
+        assert present(found.low) <= present(found.ratio) - 1 <= present(found.high)
