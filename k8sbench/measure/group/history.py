@@ -87,10 +87,10 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
 def as_of(shown: Iterable[GroupRow], known: KnownGroups) -> dict[str, Judged]:
     """Return what their series say as of some sets, by group id.
 
-    Of a newest set without a figure it is what the newest one with a figure leaves open.
+    Of a newest set that is not judged it is what the newest one that is leaves open.
     """
     shown = list(shown)
-    without = {row.group_id: row.series for row in shown if row.median is None}
+    without = {row.group_id: row.series for row in shown if row.figure is None}
     wanted = set(without.values())
     before: dict[str, GroupRow] = {}
     for case in cases(row for row in known.rows if row.series in wanted):

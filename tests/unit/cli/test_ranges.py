@@ -220,6 +220,14 @@ def test_a_short_newest_night_hides_no_change_since_the_baseline(store: Store) -
     assert held.ratio - 1 == pytest.approx(-0.05, abs=0.003)
 
 
+def test_results_show_what_is_open_beside_a_newest_night_that_is_too_short(store: Store) -> None:
+    store.add(KINDS["walltime"], range(1, 9))
+    store.add([Night(60, interval=5)], [9])
+    (row,) = store._cli.json("results", "-o", "json")["rows"]
+    assert (row["set"], row["throughput_in_range"]) == ("night-09", None)
+    assert row["changed"]["since"] == "night-07"
+
+
 def test_a_short_night_is_no_earlier_set_of_the_next_one(store: Store) -> None:
     store.add([Night(steps) for steps in (300, 290, 310, 320)], range(1, 5))
     store.add([Night(60, interval=5)], [5])
