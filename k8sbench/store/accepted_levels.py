@@ -25,12 +25,20 @@ def read(root: Path) -> tuple[AcceptedLevel, ...]:
     content = disk.read(path) if root.is_dir() else None
     if content is None:
         return ()
-    action = f"Remove {path}, and accept the levels again."
-    return json_files.decode_json(content, _Document, f"{path}", action).levels
+    return decode(content, path, f"Remove {path}, and accept the levels again.")
 
 
-def add(root: Path, levels: Iterable[AcceptedLevel]) -> None:
-    """Add levels; each replaces the earlier one of its case."""
-    by_line = {level.line: level for level in (*read(root), *levels)}
+def decode(
+    content: bytes, source: object, action: str = json_files.DAMAGED_OR_OTHER
+) -> tuple[AcceptedLevel, ...]:
+    """Decode a file of levels; raises :class:`StoreError` if damaged or of a newer version."""
+    return json_files.decode_json(content, _Document, f"{source}", action).levels
+
+
+def add(root: Path, levels: Iterable[AcceptedLevel], *, replaces: bool = True) -> None:
+    """Add levels; each replaces the earlier one of its case, unless that stays."""
+    known = read(root)
+    both = (*known, *levels) if replaces else (*levels, *known)
+    by_line = {level.line: level for level in both}
     document = _Document(levels=tuple(by_line.values()))
     disk.write_whole(root / FILE, json_files.encode_file(document))

@@ -4,10 +4,13 @@ Runs go from one store to another as a compressed tar file of their folders.
 
 ::
 
+    accepted-levels.json     the levels that were accepted
+    series-ranges.json       the ranges of series
     runs/<run id>/…          the files of one run after the other
 
-An import unpacks beside ``runs/`` and moves all runs to their places at the end. The file may come
-from anybody: a member that is not a plain file of a run is refused.
+An import unpacks beside ``runs/`` and moves all runs to their places at the end. Of the levels and
+ranges it adds those of cases that have none. The file may come from anybody: a member that is not a
+plain file of a run, or one of these two, is refused.
 
 A run that is made of logs has the same files as any other, so listing, exporting and reindexing
 need not know of it. Its logs are copied unchanged: their lines get no time stamps, because nobody
@@ -40,7 +43,15 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.names import checked_set_name
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
-from k8sbench.store import disk, index, indexing, json_files, run_folder
+from k8sbench.store import (
+    accepted_levels,
+    disk,
+    index,
+    indexing,
+    json_files,
+    run_folder,
+    series_ranges,
+)
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.run_folder import LOG_SUFFIX, LOGS, RunFolder
 from k8sbench.store.sql_store import REINDEX, SqlStore
@@ -55,6 +66,8 @@ _MEMBER = re.compile(
 
 Requests to the cluster are the store's own and not exported.
 """
+_OF_STORE = (accepted_levels.FILE, series_ranges.FILE)
+"""Files of the store itself that an export has, if they are there."""
 _FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
 LONGEST_NAME = 1024
 """Maximum length in bytes of a member's name that has a header of its own."""
@@ -69,11 +82,14 @@ LEVEL = 6
 
 
 def export_runs(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
-    """Write ended runs with all their files to a stream."""
+    """Write ended runs with all their files to a stream, and what is kept of their cases."""
     with (
         gzip.GzipFile(fileobj=out, mode="wb", compresslevel=LEVEL) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.GNU_FORMAT) as tar,
     ):
+        for name in _OF_STORE:
+            with contextlib.suppress(FileNotFoundError):
+                tar.add(store.root / name, name, filter=_filter_member)
         for run_id in run_ids:
             folder = store.folder(run_id)
             with disk.translate_errors(f"read {folder}"):
@@ -83,7 +99,7 @@ def export_runs(store: SqlStore, run_ids: Sequence[str], out: BinaryIO) -> None:
 
 def _filter_member(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Remove the owner from a file; drop links and files of others."""
-    is_file = info.isreg() and _MEMBER.fullmatch(info.name)
+    is_file = info.isreg() and (info.name in _OF_STORE or _MEMBER.fullmatch(info.name))
     if not (is_file or (info.isdir() and info.name.split("/")[2:] in ([], [LOGS], ["gpu"]))):
         return None
     info.uid, info.gid, info.uname, info.gname = 0, 0, "", ""
@@ -96,9 +112,11 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
     Returns the ids that were added, and those that the store had already.
     """
 
+    of_store: dict[str, bytes] = {}
+
     def unpack(incoming: Path) -> None:
         try:
-            _unpack(incoming, file)
+            of_store.update(_unpack(incoming, file))
         # Headers of names, one after the other, are read recursively.
         except (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error, RecursionError) as error:
             raise InputError(
@@ -107,15 +125,25 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
                 file=shown,
             ) from error
 
-    return import_folders(store, unpack, shown)
+    def add_kept() -> None:
+        if (levels := of_store.get(accepted_levels.FILE)) is not None:
+            store.add_levels(accepted_levels.decode(levels, shown))
+        if (ranges := of_store.get(series_ranges.FILE)) is not None:
+            store.fix_ranges(series_ranges.decode(ranges, shown))
+
+    return import_folders(store, unpack, shown, add_kept)
 
 
 def import_folders(
-    store: SqlStore, fill: Callable[[Path], None], shown: str
+    store: SqlStore,
+    fill: Callable[[Path], None],
+    shown: str,
+    add_kept: Callable[[], None] = lambda: None,
 ) -> tuple[list[str], list[str]]:
     """Add all runs that ``fill`` puts into a folder, or none.
 
-    Returns the ids that were added, and those that the store had already.
+    ``add_kept`` adds what is kept of their cases before they are there: a range is fixed with the
+    first look at them. Returns the ids that were added, and those that the store had already.
     """
     with open_incoming(store.root) as incoming:
         fill(incoming)
@@ -125,6 +153,7 @@ def import_folders(
         known = _find_in_store(store, incoming, run_ids, shown)
         added = [run_id for run_id in run_ids if run_id not in known]
         os.sync()
+        add_kept()
         move_into_store(store, {run_id: incoming / run_id for run_id in added})
     return added, known
 
@@ -146,8 +175,9 @@ class _Header(tarfile.TarInfo):
         return info
 
 
-def _unpack(incoming: Path, file: BinaryIO) -> None:
-    """Unpack all runs into ``incoming``."""
+def _unpack(incoming: Path, file: BinaryIO) -> dict[str, bytes]:
+    """Unpack all runs into ``incoming``; return the files of the store itself."""
+    of_store: dict[str, bytes] = {}
     with (
         gzip.GzipFile(fileobj=file, mode="rb") as packed,
         tarfile.open(fileobj=packed, mode="r|", tarinfo=_Header) as tar,
@@ -155,7 +185,9 @@ def _unpack(incoming: Path, file: BinaryIO) -> None:
         # Python before 3.11.4, which Debian 12 has, knows no filters; all names are checked here.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         for info in tar:
-            if not info.isdir():
+            if info.name in _OF_STORE and info.name not in of_store:
+                of_store[info.name] = _read_member(tar, info)
+            elif not info.isdir():
                 _extract(tar, info, incoming)
             tar.members.clear()  # type: ignore[attr-defined]  # it keeps every header otherwise
         # Read to the end, where the checksum is compared.
@@ -163,6 +195,15 @@ def _unpack(incoming: Path, file: BinaryIO) -> None:
             pass
     if not any(incoming.iterdir()):
         raise tarfile.TarError("it holds no run")
+    return of_store
+
+
+def _read_member(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    """Read a member whole; raises TarError for one that is no file, or too large."""
+    file = tar.extractfile(info) if info.size <= MOST_BYTES else None
+    if file is None:
+        raise tarfile.TarError(f"{info.name!r} does not belong there")
+    return file.read()
 
 
 def _extract(tar: tarfile.TarFile, info: tarfile.TarInfo, incoming: Path) -> None:

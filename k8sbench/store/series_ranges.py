@@ -29,8 +29,14 @@ def read(root: Path) -> tuple[SeriesRange, ...]:
     content = disk.read(path) if root.is_dir() else None
     if content is None:
         return ()
-    action = f"Remove {path}: the ranges are then fixed anew."
-    return json_files.decode_json(content, _Document, f"{path}", action).ranges
+    return decode(content, path, f"Remove {path}: the ranges are then fixed anew.")
+
+
+def decode(
+    content: bytes, source: object, action: str = json_files.DAMAGED_OR_OTHER
+) -> tuple[SeriesRange, ...]:
+    """Decode a file of ranges; raises :class:`StoreError` if damaged or of a newer version."""
+    return json_files.decode_json(content, _Document, f"{source}", action).ranges
 
 
 def add(root: Path, ranges: Iterable[SeriesRange], *, replaces: bool) -> None:

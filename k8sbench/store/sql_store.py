@@ -361,6 +361,11 @@ class SqlStore:
         with self.database.writing():
             accepted_levels.add(self.root, levels)
 
+    def add_levels(self, levels: Iterable[AcceptedLevel]) -> None:
+        """Accept levels of cases of which none was accepted."""
+        with self.database.writing():
+            accepted_levels.add(self.root, levels, replaces=False)
+
     def series_ranges(self) -> tuple[SeriesRange, ...]:
         """Return the ranges of series, one for each case that has one."""
         return series_ranges.read(self.root)

@@ -20,7 +20,9 @@ from k8sbench.model.errors import InputError, StoreError, UsageError
 from k8sbench.model.facts import facts_of
 from k8sbench.model.phase import Phase
 from k8sbench.model.plan import ObservedJob
+from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Run, Wish
+from k8sbench.model.series import AcceptedLevel, SeriesRange
 from k8sbench.store import database, disk, exchange, index
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store
@@ -77,6 +79,43 @@ def test_runs_go_from_store_to_store(store: SqlStore, other: SqlStore, data: byt
     for into, again in ((store, data), (other, exported(store))):
         assert imported(into, again) == ([], IDS)
     assert everything(store) == everything(other)
+
+
+def level(case: str, set_name: str = "a") -> AcceptedLevel:
+    return AcceptedLevel(
+        case=case, line=(case, "", ""), set_name=set_name, began=NOW, accepted_at=NOW
+    )
+
+
+def over(case: str, end: int = 288) -> SeriesRange:
+    return SeriesRange(
+        case=case, line=(case, "", ""), over=IterationRange(begin=20, end=end), sets=("a",)
+    )
+
+
+def test_accepted_levels_and_ranges_come_along_and_replace_none(
+    store: SqlStore, other: SqlStore
+) -> None:
+    other.accept_levels([level("1x8"), level("2x8")])
+    other.fix_ranges([over("1x8"), over("2x8")])
+    store.accept_levels([level("1x8", "mine")])
+    store.fix_ranges([over("1x8", 96)])
+    for _ in range(2):
+        imported(store, exported(other))
+        found = sorted(store.accepted_levels(), key=lambda one: one.case)
+        assert found == [level("1x8", "mine"), level("2x8")]
+        assert store.series_ranges() == (over("1x8", 96), over("2x8"))
+
+
+@pytest.mark.parametrize("name", ["accepted-levels.json", "series-ranges.json"])
+def test_kept_files_that_are_damaged_or_doubled_are_refused(
+    sqlite_store: SqlStore, data: bytes, name: str
+) -> None:
+    with pytest.raises(InputError, match="does not belong there"):
+        imported(sqlite_store, packed(*members(data), *[member(name, b"{}")] * 2))
+    with pytest.raises(StoreError, match="cannot be read"):
+        imported(sqlite_store, packed(*members(data), member(name, b"{")))
+    assert everything(sqlite_store) == NOTHING
 
 
 def test_imported_runs_with_a_dot_in_their_ids_leave_and_come_back(
