@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -40,7 +40,7 @@ from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
 from k8sbench.model.series import AcceptedLevel, Judged, SeriesRange
-from k8sbench.report import group_words
+from k8sbench.report import formats, group_words
 from k8sbench.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
@@ -217,11 +217,62 @@ def accept_levels(
         return _accept(store, groups, chosen.chosen(groups.rows), at)
 
 
-def fix_ranges(chosen: GroupFilter, where: str | None, note: Note) -> list[SeriesRange]:
-    """Fix the ranges of the chosen cases by their newest sets; return those that change."""
+class FixedRange(NamedTuple):
+    """A range of a case that was fixed anew."""
+
+    range: SeriesRange
+    lost: int
+    """Number of earlier sets that are not judged any more."""
+
+
+def fix_ranges(chosen: GroupFilter, where: str | None, note: Note) -> list[FixedRange]:
+    """Fix the ranges of the chosen cases by their newest sets; return those that change.
+
+    Raises :class:`UsageError` while one of them has an open change, which it could hide.
+    """
     with stores.open_writable(where, create=False, note=note) as store:
         groups = StoredGroups(store, note)
-        return groups.fix_ranges_anew(chosen.chosen(groups.rows))
+        changed = groups.ranges_anew(chosen.chosen(groups.rows))
+        newest = nights.newest(groups.rows)
+        rows = {each.line: newest[each.line] for each in changed if each.line in newest}
+        names = _names(groups, rows.values())
+        _check_nothing_is_open(chosen, groups, rows.values(), names)
+        changed = [
+            msgspec.structs.replace(each, case=names[rows[each.line].group_id])
+            if each.line in rows
+            else each
+            for each in changed
+        ]
+        before = {row.group_id for row in groups.rows if nights.counts(row)}
+        groups.replace_ranges(changed)
+        lost = [
+            row.line for row in groups.rows if row.group_id in before and not nights.counts(row)
+        ]
+        return [FixedRange(each, lost.count(each.line)) for each in changed]
+
+
+def _check_nothing_is_open(
+    chosen: GroupFilter,
+    groups: StoredGroups,
+    rows: Collection[GroupRow],
+    names: Mapping[str, str],
+) -> None:
+    """Raise if a case with one of these rows, its newest, has an open change."""
+    judged = groups.judged(rows)
+    for row in rows:
+        if (still := judged[row.group_id].open) is not None:
+            raise UsageError(
+                f"{names[row.group_id]} is open: {formats.signed_percent(still.change)} since"
+                f" {still.since}. Over another range that could not be seen. Nothing was changed.",
+                f"If its level is right, accept it first: k8sbench history {chosen.benchmark}"
+                " --accept-level",
+            )
+
+
+def _names(groups: StoredGroups, rows: Iterable[GroupRow]) -> dict[str, str]:
+    """Return the names of cases, by the ids of rows of theirs."""
+    made = groups.groups(rows)
+    return group_words.names(made, group_words.with_models(made, group_words.with_batch))
 
 
 def _accept(
@@ -232,8 +283,7 @@ def _accept(
     chosen = [row for row in nights.newest(groups.rows).values() if row.group_id in ids]
     judged = groups.judged(chosen)
     still = [row for row in chosen if judged[row.group_id].open is not None]
-    made = groups.groups(chosen)
-    names = group_words.names(made, group_words.with_models(made, group_words.with_batch))
+    names = _names(groups, chosen)
     levels = [
         AcceptedLevel(
             case=names[row.group_id],

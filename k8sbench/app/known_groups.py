@@ -130,18 +130,21 @@ class StoredGroups:
         self._fix_ranges()
         self._renew_ranges()
 
-    def fix_ranges_anew(self, rows: Iterable[GroupRow]) -> list[SeriesRange]:
-        """Fix the ranges of some cases by their newest four sets; return those that change."""
+    def ranges_anew(self, rows: Iterable[GroupRow]) -> list[SeriesRange]:
+        """Return the ranges of some cases by their newest four sets, where these are others."""
         changed: list[SeriesRange] = []
         for line, its in ranges.newest(rows).items():
             over = ranges.covered(self.groups(its))
             if over is not None and over != self._ranges.get(line):
                 changed.append(series_range(its, over))
+        return changed
+
+    def replace_ranges(self, changed: Sequence[SeriesRange]) -> None:
+        """Give some cases other ranges."""
         if changed:
             self._store.fix_ranges(changed, replaces=True)
             self._ranges |= {each.line: each.over for each in changed}
             self._renew_ranges()
-        return changed
 
     def _fix_ranges(self) -> None:
         """Fix the ranges of the series that have enough sets for one."""

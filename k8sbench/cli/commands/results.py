@@ -16,6 +16,7 @@ from k8sbench.app.stores import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.configuration import RecordedName
 from k8sbench.cli.options import (
+    TYPED,
     accept_option,
     access_options,
     filter_options,
@@ -411,6 +412,8 @@ def history_command(
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     scope = StoresRead(**given)
+    if fix_range:
+        _check_alone(accept_level=accept_level, since=since)
     if accept_level:
         _accept_levels(chosen, scope)
         return 0
@@ -478,14 +481,29 @@ def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
         output.note("No change of these cases is open.")
 
 
+def _check_alone(*, accept_level: bool, since: float | None) -> None:
+    """Refuse options that mean nothing beside ``--range``."""
+    source = click.get_current_context().get_parameter_source("output_format")
+    others = {"--accept-level": accept_level, "-o": source in TYPED, "--since": since is not None}
+    for name, is_given in others.items():
+        if is_given:
+            raise UsageError(
+                f"--range and {name} exclude each other: --range prints no history.",
+                "Type one command for each.",
+            )
+
+
 def _fix_ranges(chosen: GroupFilter, scope: StoresRead) -> None:
     """Fix the ranges of the cases that were chosen, and name each that changes."""
     if chosen.benchmark is None:
         raise UsageError("--range needs a benchmark.", "Name it: k8sbench history BENCH --range")
     fixed = comparisons.fix_ranges(chosen, scope.where, output.note)
-    for each in fixed:
+    for each, lost in fixed:
         over = f"iterations {each.over.begin + 1} to {each.over.end}"
         output.note(f"range: {each.case} is compared over {over}, which {each.sets[-1]} has.")
+        if lost:
+            sets = counted(lost, "earlier set", ("is", "are"))
+            output.note(f"{sets} not judged any more: k8sbench history names the reasons.")
     if not fixed:
         output.note("No range of these cases changes.")
 

@@ -275,12 +275,33 @@ def test_the_range_is_fixed_anew_on_request(store: Store) -> None:
     store.add([Night(steps) for steps in (120, 130, 110, 140)], range(1, 5))
     store.add([Night(steps) for steps in (310, 330, 300, 320)], range(5, 9))
     assert {point["range"] for point in store.points().values()} == {"20+84 of 1000 iterations"}
-    store._cli("history", "torchtitan", "--range")
+    err = store._cli("history", "torchtitan", "--range").err
+    assert "range: torchtitan pytorch 1x8 batch 1 is compared over iterations 21 to 288" in err
+    assert "4 earlier sets are not judged any more" in err
     points = store.points()
     assert {point["range"] for point in points.values()} == {"20+268 of 1000 iterations"}
     assert (
         points["night-04"]["missing"]["throughput_in_range"] == "too short: 140 of 288 iterations"
     )
+
+
+@pytest.mark.parametrize("other", ["--accept-level", "--output=json", "--since=3d"])
+def test_a_range_is_fixed_by_a_command_of_its_own(store: Store, other: str) -> None:
+    err = store._cli("history", "torchtitan", "--range", other, code=2).err
+    assert "--range and -" in err
+
+
+def test_no_range_is_fixed_while_a_change_is_open(store: Store) -> None:
+    store.add(KINDS["walltime"], range(1, 9))
+    store.add([Night(steps, speed=0.95) for steps in (610, 630, 600, 620)], range(9, 13))
+    fixed = (store.root / "series-ranges.json").read_text()
+    err = store._cli("history", "torchtitan", "--range", code=2).err
+    assert "torchtitan pytorch 1x8 batch 1 is open: −5.0 % since night-07" in err
+    assert "k8sbench history torchtitan --accept-level" in err
+    assert (store.root / "series-ranges.json").read_text() == fixed
+    store._cli("history", "torchtitan", "--accept-level")
+    store._cli("history", "torchtitan", "--range")
+    assert (store.root / "series-ranges.json").read_text() != fixed
 
 
 def slower_half_way(share: int) -> float:
