@@ -286,6 +286,8 @@ def test_the_change_lies_in_its_interval_though_a_is_far_from_its_level(
 ) -> None:
     days = earlier(*[100 + 0.1 * (-1) ** n * (1 + n % 3 / 4) for n in range(25)])
     for a in (99.32, 99.36, 99.6):
-        sides = [old((a, a * 1.001, a * 0.999)), new((b, b * 1.001, b * 0.999))]
-        found = only(*(sides[::-1] if is_swapped else sides), among=days)
+        first, second = old((a, a * 1.001, a * 0.999)), new((b, b * 1.001, b * 0.999))
+        if is_swapped:
+            first, second = second, first
+        found = only(first, second, among=days)
         assert present(found.low) <= present(found.ratio) - 1 <= present(found.high)
