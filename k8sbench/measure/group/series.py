@@ -828,11 +828,11 @@ def both(freedom: float, tail: float) -> float:
 
 
 def _p_of_slope(level: Sequence[float], of_cases: Estimate | None, correlation: float) -> float:
-    """Return the p of the slope of a level: the largest of all, and without either end.
+    """Return the p of the slope of a level: with its newest set and without it, the larger one.
 
-    One odd set at an end is no drift.
+    One odd set at the end is no drift.
     """
-    parts = (level, level[:-1], level[1:])
+    parts = (level, level[:-1])
     return max(_p_of_line(part, of_cases, correlation) for part in parts)
 
 
