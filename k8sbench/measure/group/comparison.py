@@ -312,12 +312,14 @@ def _against_level(
     is_of_level = expected.level_began <= former.began < expected.level_until
     if former.line != row.line or not is_of_level or former.group_id in odd:
         return None
+    if former.figure is None or row.figure is None:
+        return None  # they are compared over another range than that of the level
     freedom = series.both(expected.freedom, expected.tail)
-    distance = math.log(former.figure or math.nan) - expected.level
-    if not Estimate(expected.variance, freedom).p(distance) > ALPHA:
+    distance = math.log(former.figure) - expected.level
+    if Estimate(expected.variance, freedom).p(distance) <= ALPHA:
         return None
     estimate = Estimate(expected.variance * expected.apart, freedom)
-    difference = math.log(row.figure or math.nan) - expected.level
+    difference = math.log(row.figure) - expected.level
     return _Test(-difference if a_is_newer else difference, estimate, expected.p_of_night)
 
 

@@ -11,7 +11,8 @@ its case; the series of the case has a range instead:
 4. Where the speed changes within the range, runs of another planned length are not judged either:
    their schedules may go by the share of the run.
 
-Before the range is fixed, two sides are compared over what both cover.
+Before the range is fixed, two sides are compared over what both cover, and so are two that are both
+too short for it.
 """
 
 from __future__ import annotations
@@ -112,8 +113,9 @@ def progress_of(group: Group) -> list[Progress]:
 def shared(a: Sequence[Group], b: Sequence[Group]) -> IterationRange | None:
     """Return the range of two sides of a case: of their series, else what both cover.
 
-    Its planned length is that of the two sides, whatever other sets of the series planned. None if
-    a benchmark names the window of a run.
+    What both cover is also compared if all sets are too short for the range of their series. The
+    planned length is that of the two sides, whatever other sets of the series planned. None if a
+    benchmark names the window of a run.
     """
     groups = [*a, *b]
     if not a or not b or not all(map(has_open_length, groups)):
@@ -122,7 +124,9 @@ def shared(a: Sequence[Group], b: Sequence[Group]) -> IterationRange | None:
     if of_series is None:
         return covered(groups)
     planned = _common_plan(run for group in groups for run in progress_of(group))
-    return msgspec.structs.replace(of_series, planned=planned)
+    over = msgspec.structs.replace(of_series, planned=planned)
+    are_short = all(obstacle(group, over) == "too-short" for group in groups)
+    return covered(groups) if are_short else over
 
 
 def has_open_length(group: Group) -> bool:

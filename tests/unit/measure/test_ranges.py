@@ -214,3 +214,20 @@ def test_sides_without_any_figure_over_the_range_say_why() -> None:
     (case,) = comparison.compare(*sides).cases
     assert (case.ratio, case.not_comparable, case.left_out) == (None, ("too-short",), ())
     assert present(case.b).sets == ("night-2", "night-3")
+
+
+def test_two_short_sets_of_one_length_are_compared_over_what_both_cover() -> None:
+    nights = groups(ended(300, n, seconds=0.5 + n / 10000) for n in range(6))
+    short = groups([ended(60, 6), ended(60, 7, seconds=0.55)])
+    over = ranges.covered(nights)
+    *among, a, b = (msgspec.structs.replace(group, range=over) for group in (*nights, *short))
+    sides = (Side(name="", groups=(group,), runs={}) for group in (a, b))
+    (case,) = comparison.compare(*sides, earlier=Grouped([*among, a, b])).cases
+    assert (case.finding, case.not_comparable) == ("slower", ())
+    assert present(case.ratio) == pytest.approx(0.5 / 0.55)
+    assert present(case.over).text == "20+40 of 1000 iterations"
+    assert present(case.low) <= present(case.ratio) - 1 <= present(case.high)
+    # A short set beside one that is long enough is still too short.
+    sides = (Side(name="", groups=(group,), runs={}) for group in (among[0], b))
+    (case,) = comparison.compare(*sides).cases
+    assert case.not_comparable == ("too-short",)
