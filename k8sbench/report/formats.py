@@ -166,6 +166,14 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %" if value >= 0.001 else f"{significant(100 * value, 1)} %"
 
 
+def percent_beside(value: float, other: float) -> str:
+    """Write a share with as many digits as tell it from another one."""
+    for digits in range(1, 7):
+        if round(100 * value, digits) != round(100 * other, digits):
+            return percent(value) if digits == 1 else f"{100 * value:.{digits}f} %"
+    return percent(value)
+
+
 def signed_percent(value: float) -> str:
     """Write a deviation: −0.012 is ``−1.2 %``.
 

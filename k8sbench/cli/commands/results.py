@@ -365,8 +365,12 @@ def _cases_that_cannot_show(compared: Comparison, names: Sequence[str]) -> list[
     Each with the smallest change that they can show: the case is judged by that.
     """
     limit = 1.0 if compared.limit is None else compared.limit
+
+    def shown(least: float | None) -> str:
+        return "one run on a side" if least is None else formats.percent_beside(least, limit)
+
     return [
-        f"{name}: {'one run on a side' if case.least is None else formats.percent(case.least)}"
+        f"{name}: {shown(case.least)}"
         for case, name in zip(compared.cases, names, strict=True)
         if case.finding in ("no-difference", "undecided")
         and not (case.least and case.least <= limit)

@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 import pathlib
+import re
 import time
 
 import pytest
@@ -130,6 +131,20 @@ def test_a_regression_is_held_against_the_spread_between_sets(fill: Fill, typed:
         assert typed("store", "remove", f"night-{number}", "--yes")[0] == 0
     code, out, _ = typed(*words)
     assert (code, "slower by more than 2 % between these two sets" in out) == (7, True)
+
+
+def test_what_can_be_shown_differs_from_the_limit_by_its_digits(fill: Fill, typed: Typed) -> None:
+    fill([*old(), *new(A)])
+    words = ("compare", "old", "new")
+    (case,) = json.loads(typed(*words, "-o", "json")[1])["cases"]
+    least = 100 * case["least"]
+    limit = f"{least - 0.001:.4f}%"
+    assert f"{float(limit[:-1]):.1f}" == f"{least:.1f}"
+    err = typed(*words, f"--fail-on-regression={limit}")[2]
+    said = re.search(r"1x8: ([0-9.]+) %", err)
+    assert said is not None
+    assert float(said[1]) > float(limit[:-1])
+    assert float(said[1]) == pytest.approx(least, abs=0.001)
 
 
 @pytest.mark.parametrize(
