@@ -409,10 +409,10 @@ def history_command(
 
     Without a benchmark it compares the newest night with the one before, as compare does, and lists
     the changes of all cases, the newest first. With one it prints one table for each case: its
-    sets, oldest first, each with its median and interval. A set is marked if it lies outside the
-    prediction interval of the sets before it. If the next set does, too, the level has changed, and
-    later sets are held against the new one. A drop is open until the case recovers or its level is
-    accepted.
+    sets, oldest first, each with its median and interval. A set is marked if it is too far from the
+    level of its case: the sets since the last change, at most the newest 20. The next set decides:
+    if two sets or more differ from those before, the level has changed. A drop is open until the
+    case recovers or its level is accepted.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
     scope = StoresRead(**given)
