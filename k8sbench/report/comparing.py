@@ -6,7 +6,7 @@ Below the table, each reason stands once: what these runs can show, why a case h
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,8 @@ DECIDES = 3
 """Runs of a side that decide."""
 MOST_NAMED = 3
 """Cases that a line below the table names."""
+CHANGED_ALIKE = 0.01
+"""Difference up to which the ratios of new cases are alike, and share a line."""
 
 
 NOT_SHOWN = {
@@ -386,12 +388,25 @@ def _new_cases(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
             # Without a ratio each has its own figures.
             key = (new.since, new.fields, name if new.ratio is None else "")
             alike.setdefault(key, []).append((new, name, case.group.unit))
-    for its in alike.values():
+    for its in itertools.chain.from_iterable(map(_apart, alike.values())):
         first, _, unit = its[0]
-        ratios = [new.ratio - 1 for new, *_ in its if new.ratio is not None]
-        size = formats.signed_range(min(ratios), max(ratios), " to ") if len(its) > 1 else ""
+        ratios = [new.ratio for new, *_ in its if new.ratio is not None]
+        size = ""
+        if len(its) > 1 and not all(map(group_words.is_as_fast, ratios)):
+            size = formats.signed_range(min(ratios) - 1, max(ratios) - 1, " to ")
         cases = list_few([name for _, name, _ in its], MOST_NAMED)
         yield f"{cases}: {group_words.new_case(first, unit, size)}."
+
+
+def _apart(its: Sequence[tuple[NewCase, str, str]]) -> Iterator[list[tuple[NewCase, str, str]]]:
+    """Divide new cases into those that change alike, the lowest ratios first."""
+    alike: list[tuple[NewCase, str, str]] = []
+    for one in sorted(its, key=lambda one: one[0].ratio or 0.0):
+        if alike and (one[0].ratio or 0.0) - (alike[0][0].ratio or 0.0) > CHANGED_ALIKE:
+            yield alike
+            alike = []
+        alike.append(one)
+    yield alike
 
 
 def _since_baselines(compared: Comparison, names: Sequence[str]) -> Iterable[str]:

@@ -46,6 +46,8 @@ def change(changed: Changed, size: str = "", *, own: str = "") -> str:
     return f"{size}{since}{kind}{shared}"
 
 
+AS_FAST = 0.005
+"""Difference of a new case from the one before below which it is as fast."""
 ON = {"pool", "gpu_model", "node", "backend", "namespace"}
 """Fields of a case that it runs on."""
 _TITLES = {"gpu_model": "GPU model", "amp_dtype": "half type", "batch_size": "batch"}
@@ -66,9 +68,16 @@ def new_case(new: NewCase, unit: str, size: str = "") -> str:
         return f"{begin}; {figures} (not comparable: {formats.unlike(new.not_comparable)})"
     if size:
         return f"{begin}; {size} against {former}"
+    if is_as_fast(new.ratio):
+        return f"{begin}; as fast as {place}"
     share = formats.percent(abs(new.ratio - 1))
     kind = "faster" if new.ratio > 1 else "slower"
     return f"{begin}; {share} {kind} than {place}"
+
+
+def is_as_fast(ratio: float) -> bool:
+    """True if a new case is as fast as the one before, to what the series of two cases can show."""
+    return abs(ratio - 1) < AS_FAST
 
 
 def _field(name: str, value: str) -> str:

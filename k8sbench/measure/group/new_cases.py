@@ -4,7 +4,8 @@ Fields of the case list (:data:`.CASE_FIELDS`) divide sets into series, and a se
 where one of them changes. A case whose series is too young to be judged is in the place of one that
 has ended: of those of its benchmark, framework and case the one that differs in the fewest fields,
 and of these the newest. A case that was not measured any more by then
-(:mod:`~k8sbench.measure.group.missing`) is not replaced.
+(:mod:`~k8sbench.measure.group.missing`) is not replaced. It is held against the last sets of that
+one, at most as many as a series needs before it judges a set, and none before its newest change.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ def _new_case(case: _Sets, ended: Sequence[_Sets], known: KnownGroups) -> NewCas
     (before,) = (other.rows for other in ended if other.rows[-1].group_id == last.key.id)
     forbidden = comparison.unlike(last, first)
     a, b = (
-        statistics.median(row.figure or 0.0 for row in rows[-FEWEST:])
-        for rows in (before, case.rows)
+        statistics.median(row.figure or 0.0 for row in rows)
+        for rows in (_last_level(before, known), case.rows[-FEWEST:])
     )
     return NewCase(
         since=first.key.set_name,
@@ -101,6 +102,15 @@ def _new_case(case: _Sets, ended: Sequence[_Sets], known: KnownGroups) -> NewCas
         ratio=None if forbidden else b / a,
         not_comparable=forbidden,
     )
+
+
+def _last_level(rows: Sequence[GroupRow], known: KnownGroups) -> Sequence[GroupRow]:
+    """Return the last sets of a case, from its newest change on, a confirmed one or not."""
+    last = rows[-FEWEST:]
+    judged = known.judged(last)
+    marks = [judged[row.group_id].mark for row in last]
+    begins = [place for place, mark in enumerate(marks) if mark is not None and mark.is_change]
+    return last[begins[-1] :] if begins else last
 
 
 def _changes(last: Group, first: Group) -> list[FieldChange]:

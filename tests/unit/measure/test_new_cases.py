@@ -115,23 +115,51 @@ def test_of_several_that_ended_it_is_the_one_that_differs_least_then_the_newest(
     assert place(near, night(4, pool="b", batch_size=64)) == {"pool": "b"}
 
 
-def test_a_renamed_pool_is_one_line_for_all_of_its_cases() -> None:
+@pytest.mark.parametrize("drop", [3, 6, 7])
+def test_a_drop_that_was_there_before_is_none_of_a_renamed_pool(drop: int) -> None:
+    levels = [100.0 if n < drop else 97.0 for n in range(10)]
+    groups = [night(n, level, pool="a" if n < 8 else "b") for n, level in enumerate(levels)]
+    new = present(new_of(groups))
+    assert (new.a, new.b) == (97.0, 97.0)
+    words = group_words.new_case(new, "samples/s")
+    assert words == "new since night-008: pool b; as fast as on pool a"
+
+
+def test_a_set_that_differed_once_ends_no_level() -> None:
+    levels = [100.0, 100.1, 99.9, 100.0, 100.1, 99.9, 90.0, 100.0, 97.1]
+    groups = [night(n, level, pool="a" if n < 8 else "b") for n, level in enumerate(levels)]
+    assert present(new_of(groups)).a == pytest.approx(99.95)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(0.9951, "as fast as on"), (1.0049, "as fast as on"), (0.994, "0.6 % slower than on")],
+)
+def test_a_difference_below_half_a_percent_is_none(ratio: float, words: str) -> None:
+    new = present(new_of(changed_at(8, 100 * ratio, pool=("a", "b"))))
+    assert words in group_words.new_case(new, "samples/s")
+
+
+def test_a_renamed_pool_is_one_line_for_its_cases_that_change_alike() -> None:
     def of_case(case: str, level: float) -> list[Group]:
         return [
             night(n, 100.0 if n < 5 else level, case, pool="a" if n < 5 else "b") for n in range(7)
         ]
 
     groups = [
-        group for case, level in (("1x1", 99.0), ("1x8", 97.1)) for group in of_case(case, level)
+        group
+        for case, level in (("1x1", 97.9), ("1x8", 97.1), ("2x8", 99.9), ("4x8", 100.3))
+        for group in of_case(case, level)
     ]
     for a, b in (("night-004", "night-005"), ("night-005", "night-006")):
         found = compared(groups, a, b)
         lines = [line for line in comparing.text(found).splitlines() if "new since" in line]
-        assert len(lines) == 1
-        assert lines[0].endswith(": new since night-005: pool b; −2.9 to −1.0 % against pool a.")
-        (first, _) = comparing.document(found)["cases"]
+        assert len(lines) == 2
+        assert lines[0].endswith(": new since night-005: pool b; −2.9 to −2.1 % against pool a.")
+        assert lines[1].endswith(": new since night-005: pool b; as fast as on pool a.")
+        (first, *_) = comparing.document(found)["cases"]
         assert first["new"]["fields"] == {"pool": {"a": "a", "b": "b"}}
-        assert first["new"]["ratio"] == pytest.approx(0.99)
+        assert first["new"]["ratio"] == pytest.approx(0.979)
 
 
 def test_a_history_has_it_below_the_table() -> None:
@@ -150,7 +178,7 @@ def test_its_figures_are_those_of_several_sets(read: Callable[[NewCase], float])
     groups = changed_at(6, 100.0, 9, pool=("a", "b"))
     odd = [
         msgspec.structs.replace(group, spread=nights.night(n, "1x8", [50.0]).spread)
-        if n in (5, 6)
+        if n in (4, 6)
         else group
         for n, group in enumerate(groups)
     ]
