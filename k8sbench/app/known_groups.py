@@ -134,7 +134,7 @@ class StoredGroups:
         """Return the ranges of some cases by their newest four sets, where these are others."""
         changed: list[SeriesRange] = []
         for line, its in ranges.newest(rows).items():
-            over = ranges.covered(self.groups(its))
+            over = ranges.fixed_by(self.groups(its))
             if over is not None and over != self._ranges.get(line):
                 changed.append(series_range(its, over))
         return changed
@@ -150,7 +150,7 @@ class StoredGroups:
         """Fix the ranges of the series that have enough sets for one."""
         fixed: list[SeriesRange] = []
         for line, rows in ranges.due(self.rows, self._ranges).items():
-            over = ranges.covered(self.groups(rows))
+            over = ranges.fixed_by(self.groups(rows))
             if over is not None:
                 fixed.append(series_range(rows, over))
                 self._ranges[line] = over

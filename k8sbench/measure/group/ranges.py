@@ -88,6 +88,20 @@ def covered(groups: Iterable[Group]) -> IterationRange | None:
     return IterationRange(begin=begin, end=end, planned=planned) if begin < end else None
 
 
+def fixed_by(groups: Iterable[Group]) -> IterationRange | None:
+    """Return the range of a series that some sets fix; None if they fix none as yet.
+
+    Sets of several lengths of which only some have a profile fix none: the others may get theirs,
+    and nothing tells where they could be cut.
+    """
+    groups = list(groups)
+    runs = [run for group in groups for run in progress_of(group)]
+    has_profile = {bool(run.points) for run in runs}
+    if len({(run.warmup, run.end) for run in runs}) > 1 and len(has_profile) > 1:
+        return None
+    return covered(groups)
+
+
 def _common_plan(runs: Iterable[Progress]) -> str | None:
     """Return the planned length that all runs state; None without one."""
     plans = {run.planned for run in runs}

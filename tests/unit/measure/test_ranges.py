@@ -105,6 +105,17 @@ def test_sets_of_several_lengths_are_covered_to_a_point_that_all_share() -> None
     assert (over.begin, over.end, over.planned) == (20, 288, "1000 iterations")
 
 
+@pytest.mark.parametrize(("lengths", "end"), [((300, 290, 330), None), ((300, 300, 300), 300)])
+def test_a_set_without_a_profile_fixes_no_range_with_sets_of_other_lengths(
+    lengths: tuple[int, ...], end: int | None
+) -> None:
+    runs = [ended(length, night) for night, length in enumerate(lengths)]
+    runs.append(ended(300, 9, measured={"profile": None}))
+    over = ranges.fixed_by(groups(runs))
+    assert (over and over.end) == end
+    assert ranges.covered(groups(runs)) is not None
+
+
 def test_one_short_run_of_a_set_shortens_no_range() -> None:
     runs = [ended(end, 0, repeat=n) for n, end in enumerate((300, 60, 310), 1)]
     over = ranges.covered(groups([*runs, ended(320, 1)]))
