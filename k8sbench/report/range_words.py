@@ -37,8 +37,8 @@ def unjudged(group: Group, over: IterationRange) -> str | None:
         case None:
             return None
         case "too-short":
-            longest = max(run.end for run in ranges.progress_of(group))
-            return f"too short: {min(longest, over.end)} of {over.end} iterations"
+            most = max(run.covers(over) for run in ranges.progress_of(group))
+            return f"too short: {most} of {over.length} iterations"
         case "schedule":
             return (
                 f"the speed changes within {iterations(over)}, and the planned lengths differ or"

@@ -206,7 +206,7 @@ def test_a_short_night_is_not_judged_and_moves_no_figure(store: Store, place: in
     points = store.points()
     short = points[f"night-{place:02d}"]
     assert (short["throughput_in_range"], short["mark"]) == (None, None)
-    assert short["missing"]["throughput_in_range"] == "too short: 60 of 288 iterations"
+    assert short["missing"]["throughput_in_range"] == "too short: 40 of 268 iterations"
     assert store.changes() == []
     alone = store.compared("night-01", f"night-{place:02d}")
     assert (alone["ratio"], alone["not_comparable"]) == (None, ["too-short"])
@@ -281,7 +281,7 @@ def test_the_range_is_fixed_anew_on_request(store: Store) -> None:
     points = store.points()
     assert {point["range"] for point in points.values()} == {"20+268 of 1000 iterations"}
     assert (
-        points["night-04"]["missing"]["throughput_in_range"] == "too short: 140 of 288 iterations"
+        points["night-04"]["missing"]["throughput_in_range"] == "too short: 120 of 268 iterations"
     )
 
 
