@@ -260,6 +260,8 @@ def _unmarked(rows: Sequence[GroupRow]) -> str | None:
     if count <= series.FEWEST:
         before = max(count - 1, 0)
         there = "there is 1" if before == 1 else f"there are {before}"
+        if any(row.figure is None and row.median is not None for row in rows):
+            there += " that is judged" if before == 1 else " that are judged"
         if rows[-1].figure is None and count:
             there = f"the newest with a figure has {before}"
         return f"a set is judged by at least {series.FEWEST} sets before it; {there}"

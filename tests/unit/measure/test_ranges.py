@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.measure.group import comparison, grouping, ranges
+from k8sbench.measure.group import comparison, grouping, history, ranges
 from k8sbench.measure.group.sides import Side
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.measurement import Profile
@@ -87,6 +87,14 @@ def test_the_first_four_sets_that_reach_half_of_the_median_length_fix_it(
     due = ranges.due(rows_of(lengths), ())
     found = [[row.set_name for row in rows] for rows in due.values()]
     assert found == ([] if nights is None else [[f"night-{night}" for night in nights]])
+
+
+def test_sets_that_are_not_judged_are_no_earlier_sets() -> None:
+    rows = rows_of([300, 60, 60])
+    short = [row._replace(range="20+268", in_range=None) for row in rows[1:]]
+    judged = rows[0]._replace(began=rows[2].began + 1)
+    assert "before it; there are 0 that are judged." in history.why_unchanged([*short, judged])
+    assert "before it; there are 2." in history.why_unchanged(rows)
 
 
 def test_a_range_that_is_fixed_is_not_due() -> None:
