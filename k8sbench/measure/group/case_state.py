@@ -14,6 +14,10 @@ from k8sbench.measure.group.levels import Correlated
 from k8sbench.measure.group.t_test import Estimate
 from k8sbench.model.series import Alternation, Line, Mark, Open
 
+FEWEST = 4
+"""Sets of a first level from which a further set is judged."""
+FEWEST_LATER = 2
+"""Sets of a later level from which a further set is judged."""
 LEVEL = 20
 """Newest sets of a level that count: a level may age."""
 MEMORY = 40

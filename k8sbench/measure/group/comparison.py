@@ -295,7 +295,7 @@ def _between(a: Figures, b: Figures, difference: float, expected: Expected) -> _
     """Return the test of two sides, by the spread between the case's sets."""
     sets = [sum(group.spread is not None for group in side.groups) for side in (a, b)]
     variance = expected.variance * sum(1 / count for count in sets)
-    return _Test(difference, Estimate(variance, series.both(expected.freedom, expected.tail)))
+    return _Test(difference, Estimate(variance, t_test.both(expected.freedom, expected.tail)))
 
 
 def _against_level(
@@ -314,7 +314,7 @@ def _against_level(
         return None
     if former.figure is None or row.figure is None:
         return None  # they are compared over another range than that of the level
-    freedom = series.both(expected.freedom, expected.tail)
+    freedom = t_test.both(expected.freedom, expected.tail)
     distance = math.log(former.figure) - expected.level
     if Estimate(expected.variance, freedom).p(distance) <= ALPHA:
         return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.measure.group import nights, series
+from k8sbench.measure.group import alternation, case_state, nights
 from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import times
 from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
@@ -207,7 +207,7 @@ class CaseSets:
         for sets in by_line.values():
             newest = itertools.takewhile(self._alternates, reversed(sets))
             if count := sum(1 for _ in newest):
-                found.update(sets[-(count + series.NEWEST - 1) :])
+                found.update(sets[-(count + alternation.NEWEST - 1) :])
         return found
 
     def _alternates(self, group_id: str) -> bool:
@@ -257,12 +257,12 @@ def _unmarked(rows: Sequence[GroupRow]) -> str | None:
         return "smoke runs are functional tests, not speed measurements"
     if rows[-1].measures == "cpu":
         return "CPU processes: they share the machine"
-    if count <= series.FEWEST:
+    if count <= case_state.FEWEST:
         before = max(count - 1, 0)
         there = "there is 1" if before == 1 else f"there are {before}"
         if any(row.figure is None and row.median is not None for row in rows):
             there += " that is judged" if before == 1 else " that are judged"
         if rows[-1].figure is None and count:
             there = f"the newest with a figure has {before}"
-        return f"a set is judged by at least {series.FEWEST} sets before it; {there}"
+        return f"a set is judged by at least {case_state.FEWEST} sets before it; {there}"
     return None

@@ -14,6 +14,8 @@ from k8sbench.measure.group.t_test import RESOLUTION, Estimate
 
 Kind = Literal["step", "drift"]
 """Form of a change."""
+LIMIT_OF_LEVEL = 2.0
+"""Standard deviations from the median of a level that a set counts at most."""
 FREEDOM = 2 / 3
 """Degrees of freedom of a successive difference: two neighbours share a set."""
 FEWEST_CORRELATED = 8
@@ -34,6 +36,11 @@ def median(values: Sequence[float]) -> float:
     """Return the middle of some values, of two middle ones their mean."""
     ordered = sorted(values)
     return (ordered[len(ordered) // 2] + ordered[(len(ordered) - 1) // 2]) / 2
+
+
+def level_mean(level: Sequence[float], deviation: float) -> float:
+    """Return the mean of a level, of which odd sets are limited; ``deviation`` is that of a set."""
+    return limited_mean(level, median(level), LIMIT_OF_LEVEL * deviation)
 
 
 def limited_mean(values: Sequence[float], middle: float, limit: float) -> float:
@@ -85,7 +92,7 @@ class Apart:
             self._means[count] = total / ((1 - r) ** 2 * count * count)
         return self._means[count]
 
-    def independent(self, count: int) -> float:
+    def independent(self, count: float) -> float:
         """Return the number of independent sets that some neighbouring ones count as."""
         r = self._correlation
         return max(1.0, count * (1 - r) / (1 + r))

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.measure.group import comparison, missing, nights, sides
+from k8sbench.measure.group.case_state import FEWEST
 from k8sbench.measure.group.known import KnownGroups
-from k8sbench.measure.group.series import FEWEST
 from k8sbench.model.compared import Comparison, FieldChange, NewCase
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.series import Line

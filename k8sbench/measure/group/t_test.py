@@ -93,6 +93,11 @@ BUILT_IN = Estimate(0.001**2, 2.0)
 """
 
 
+def both(freedom: float, tail: float) -> float:
+    """Return the degrees of freedom of a t whose spread is estimated and whose tails are heavy."""
+    return 1 / (1 / freedom + 1 / tail)
+
+
 def moderated(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Move the variances of several cases towards what is usual among them."""
     of_cases = usual(estimates)

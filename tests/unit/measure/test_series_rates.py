@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from k8sbench.measure.group import series
+from k8sbench.measure.group.case_state import FEWEST
 from k8sbench.model.series import Open
 from tests import struct_docs
 from tests.tiers import ROOT
@@ -70,7 +70,7 @@ class Quiet(NamedTuple):
     make: Noise | Callable[[random.Random], Nights]
     tries: int
     most: Chance
-    begin: int = series.FEWEST
+    begin: int = FEWEST
     """First night that counts."""
     own_sets: bool = False
     """True if each case of a night is a set of its own."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from k8sbench.measure.group import levels, series
+from k8sbench.measure.group import cuts, levels, series
 from tests.unit.measure.played import Store
 from tests.unit.measure.worlds import DAYS, UNLIKE, Level, Nights, Noise, made, same, step
 
@@ -89,7 +89,7 @@ def of_sentences_one_to_four(monkeypatch: pytest.MonkeyPatch) -> None:
     none = levels.Form("step", 0, 0.0, 0.0, 1.0)
     monkeypatch.setattr(levels, "form_of", lambda *_: none)
     monkeypatch.setattr(series, "MOST_ODD", math.inf)
-    monkeypatch.setattr(series, "FEW_BEFORE", 0)
+    monkeypatch.setattr(cuts, "FEW_BEFORE", 0)
 
 
 def marks(world: Nights) -> list[str]:
