@@ -416,9 +416,9 @@ class Judge:
             self._end_alternation(each, newest)
             return
         two = alternation.two_levels(values)
-        if two is None or not (
-            two.flips >= alternation.FLIPS or alternation.undo_each_other(state)
-        ):
+        if two is None:
+            return
+        if two.flips < alternation.FLIPS and not alternation.undo_each_other(state):
             return
         low, high = two.low, two.high
         state.alternation = Alternation(low, high)
