@@ -48,7 +48,7 @@ from k8sbench.lifecycle.stop import Stop
 from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, TimedOut, UsageError
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.plain_text import share
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import failure

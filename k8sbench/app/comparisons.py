@@ -35,7 +35,7 @@ from k8sbench.model.errors import (
     NotFound,
     UsageError,
 )
-from k8sbench.model.group import EVERY, GroupFilter, no_run_together
+from k8sbench.model.group_filter import EVERY, GroupFilter, no_run_together
 from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run

@@ -19,7 +19,7 @@ from k8sbench.app import connections
 from k8sbench.catalog.training import is_local_path
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError, did_you_mean
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
 
 LONGEST_SECONDS = 366 * 86400.0

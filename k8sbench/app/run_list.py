@@ -20,7 +20,8 @@ from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, PlanUnreadable
 from k8sbench.model.facts import facts_of
-from k8sbench.model.group import GroupFilter, GroupRow, no_run_together
+from k8sbench.model.group import GroupRow
+from k8sbench.model.group_filter import GroupFilter, no_run_together
 from k8sbench.model.names import check_set
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted

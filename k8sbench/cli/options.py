@@ -15,7 +15,7 @@ from k8sbench.app import option_values
 from k8sbench.app.option_values import Option
 from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, FollowOptions, SubmitRequest
 from k8sbench.report import formats
 

@@ -44,7 +44,8 @@ from k8sbench.app.run_list import rejections, with_rejection
 from k8sbench.app.run_status import log_files
 from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
-from k8sbench.model.group import Group, GroupFilter, GroupList
+from k8sbench.model.group import Group, GroupList
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.kube import MOST_GROUPS, MOST_RUNS, TOKEN_HEADER
 from k8sbench.model.masking import mask_pieces, masked
 from k8sbench.model.measurement import SCHEMA

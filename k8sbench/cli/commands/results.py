@@ -37,7 +37,7 @@ from k8sbench.model.errors import (
     UsageError,
     list_few,
 )
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.report import explanation, formats, group_words

@@ -27,17 +27,8 @@ from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import Facts
-from k8sbench.model.group import (
-    OUT_OF_MEMORY,
-    Group,
-    GroupFilter,
-    GroupRow,
-    MissingIn,
-    Newer,
-    Parity,
-    Result,
-    no_run_together,
-)
+from k8sbench.model.group import OUT_OF_MEMORY, Group, GroupRow, MissingIn, Newer, Parity, Result
+from k8sbench.model.group_filter import GroupFilter, no_run_together
 from k8sbench.model.identity import UNKNOWN, GroupKey
 from k8sbench.model.names import check_set, resolve
 from k8sbench.model.series import Judged, night_of

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from k8sbench.measure.group.selection import Report, Wanted
-from k8sbench.model.group import GroupFilter, Result
+from k8sbench.model.group import Result
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run

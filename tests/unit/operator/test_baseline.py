@@ -11,7 +11,7 @@ import pytest
 
 from k8sbench.app import comparisons, stores
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.model.group import GroupFilter
+from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.series import Alternation, Judged, Open
 from k8sbench.operator.controller import OperatorSettings, OperatorState
