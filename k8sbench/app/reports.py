@@ -232,10 +232,11 @@ def page(
     links to them.
     """
     from k8sbench import __version__
-    from k8sbench.report import page as pages
+    from k8sbench.report import page
+    from k8sbench.report.page_content import Page
 
-    return pages.html(
-        pages.Page(
+    return page.html(
+        Page(
             results=report.results,
             parities=report.parities,
             histories=timelines(report, named, where, note),

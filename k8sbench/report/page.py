@@ -9,13 +9,11 @@ inserted as they are.
 from __future__ import annotations
 
 import base64
-import collections
 import functools
 import hashlib
 import importlib.resources
 import itertools
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,10 +21,10 @@ import jinja2
 import msgspec
 
 from k8sbench.model import times
-from k8sbench.model.compared import CaseHistory, Compared, Comparison, OpenBegin
-from k8sbench.model.group import Group, Member, Parity, Result
+from k8sbench.model.compared import CaseHistory
+from k8sbench.model.group import Group, Member, Result
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import clean, clean_lines, counted
+from k8sbench.model.plain_text import clean, clean_lines
 from k8sbench.report import (
     attention,
     columns,
@@ -35,15 +33,16 @@ from k8sbench.report import (
     formats,
     group_words,
     layout,
-    next_commands,
+    page_head,
     plot,
     scaling_chart,
     svg,
     words,
 )
 from k8sbench.report import causes as cause_words
-from k8sbench.report.attention import Finding, Noted
+from k8sbench.report.attention import Noted
 from k8sbench.report.chart import LineChart
+from k8sbench.report.page_content import Page, dates_of, ids_of, unbroken
 from k8sbench.report.plot import History
 from k8sbench.report.tables import Table, captioned, causes, state_of
 from k8sbench.report.time_axis import TimeAxis, time_axis
@@ -54,35 +53,8 @@ MOST_CASES = 8
 """Maximum number of cases of a benchmark that are drawn over their sets."""
 MOST_DRAWN = 30
 """Maximum number of such cases of a page, which several benchmarks share."""
-LONGEST_ID = 60
-"""Maximum number of letters that the name of a case gives to its id."""
 MOST_WORDS = 800
 """Maximum number of sets whose points tell their figures."""
-
-
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a page."""
-
-    results: Sequence[Result]
-    parities: Sequence[Parity] = ()
-    histories: Sequence[History] = ()
-    """Histories, at most one run per row."""
-    series: Sequence[CaseHistory] = ()
-    """The cases of the rows over their sets."""
-    compared: Comparison | None = None
-    """Comparison of the newest two sets; None if they have no common case."""
-    begins: Sequence[OpenBegin] = ()
-    """Sets in which open changes began, and what may explain them."""
-    files: Mapping[str, Sequence[str]] = {}
-    """Run id → its files, which the operator serves; empty: no links."""
-    at: float
-    """Time of creation, Unix seconds."""
-    version: str
-    """Version of k8sbench."""
-    lang: str = "en"
-    """``en`` or ``zh``."""
-    title: str | None = None
-    """Title; None: the default title."""
 
 
 def html(page: Page) -> str:
@@ -93,7 +65,7 @@ def html(page: Page) -> str:
     groups = [one.group for one in page.series]
     cases = _cases(page, noted)
     axes = _axes(page)
-    ids = _ids(page.results)
+    ids = ids_of(page.results)
     most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
     over_sets = {name: _over_sets(page, some[:most], axes) for name, some in cases.items()}
     text = _template().render(
@@ -103,14 +75,17 @@ def html(page: Page) -> str:
         title=page.title or f"k8sbench: {word('Results')}",
         at=times.minute(page.at),
         version=page.version,
-        lead=_lead(page),
-        first=_first(page, noted),
-        since=_since(page, noted),
-        noted=_noted(page, noted[:MOST_NOTED], axes, ids),
+        lead=page_head.lead(page),
+        first=page_head.first(page, noted),
+        since=page_head.since(page, noted),
+        noted=page_head.laid_out(page, noted[:MOST_NOTED], axes, ids),
         more_noted=len(noted[MOST_NOTED:]),
         causes=[
             cause_words.of_begin(
-                one, comparing.case_names(one.compared, groups), page.lang, _dates(page)
+                one,
+                comparing.case_names(one.compared, groups),
+                page.lang,
+                dates_of(page),
             )
             for one in page.begins
         ],
@@ -129,183 +104,6 @@ def html(page: Page) -> str:
 
 def _benchmarks(page: Page) -> Iterable[str]:
     return dict.fromkeys(result.group.key.benchmark for result in page.results)
-
-
-# What somebody should look at
-
-
-def _states(results: Sequence[Result]) -> list[str]:
-    """Count valid rows; smoke runs are not valid."""
-    states = collections.Counter(group_words.state(result.group) for result in results)
-    counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
-    return [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
-
-
-def _lead(page: Page) -> str:
-    """Count the rows by state; say that the valid ones have no verdict."""
-    states = [words.phrase(page.lang, part) for part in _states(page.results)]
-    blank = words.say(page.lang, "blank_is_valid") if page.results else ""
-    return "; ".join(states) + blank + ("。" if page.lang == "zh" else ".")
-
-
-def _first(page: Page, noted: Sequence[Noted]) -> str:
-    """Count the findings; say if there are none."""
-    if not page.results:
-        return ""
-    if not noted:
-        return words.say(page.lang, "nothing_to_report")
-    counts = collections.Counter(finding.label for one in noted for finding in one.findings)
-    return _listed(page.lang, [f"{count} {label}" for label, count in counts.items()])
-
-
-def _since(page: Page, noted: Sequence[Noted]) -> str:
-    """Say what the comparison of the newest two sets shows; empty without rows.
-
-    A case that its series calls changed since the newest set is not counted as without a change.
-    """
-    compared = page.compared
-    if compared is None:
-        return words.say(page.lang, "nothing_to_compare") if page.results else ""
-    named = [
-        one.compared
-        for one in noted
-        if any(finding.since == compared.b for finding in one.findings)
-    ]
-    loud = ("faster", "slower")
-    counted_cases = [one for one in compared.cases if one.finding in loud or one not in named]
-    if not counted_cases:
-        return ""
-    counts = comparing.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
-    parts = _listed(page.lang, counts, end="")
-    dates = _dates(page)
-    a, b = (_dated(name, dates) for name in (compared.a, compared.b))
-    return words.say(page.lang, "changed", a=a, b=b, parts=parts)
-
-
-def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
-    """Write phrases as a sentence."""
-    comma, full_stop = ("，", "。") if lang == "zh" else (", ", ".")
-    text = comma.join(words.phrase(lang, part) for part in parts)
-    return text + (full_stop if end is None else end)
-
-
-def _dates(page: Page) -> dict[str, str]:
-    """Map each set with dates → its begin."""
-    begins: dict[str, float] = {}
-    groups = [result.group for result in page.results]
-    groups += [point.group for one in page.series for point in one.points]
-    for group in groups:
-        if group.dates is not None:
-            name = group.key.set_name
-            begins[name] = min(group.began[0], begins.get(name, group.began[0]))
-    return {name: times.minute(at) for name, at in begins.items()}
-
-
-def _dated(name: str, dates: Mapping[str, str]) -> str:
-    """Write a set with its date, if it has one."""
-    return f"{name} ({dates[name]})" if name in dates else name
-
-
-def _case_id(group: Group) -> str:
-    """Return the id of a case, which is equal on the pages of all nights."""
-    row = group.row
-    digest = hashlib.sha256(f"{row.series} {row.gpu_model}".encode()).hexdigest()[:6]
-    words = re.sub(r"[^a-z0-9]+", "-", group_words.case_name(group).lower())[:LONGEST_ID]
-    return f"case-{words.strip('-')}-{digest}"
-
-
-def _ids(results: Sequence[Result]) -> dict[str, str]:
-    """Map group id → id of its row: that of the case for its newest row, else its own."""
-    ids: dict[str, str] = {}
-    newest_first = sorted(results, key=lambda result: result.group.began, reverse=True)
-    for group in (result.group for result in newest_first):
-        case = _case_id(group)
-        ids[group.key.id] = group.key.id if case in ids.values() else case
-    return ids
-
-
-def _noted(
-    page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis], ids: Mapping[str, str]
-) -> dict[str, Any]:
-    """Lay out the findings: a case, what it is, its figures, its sets as a small line, commands."""
-    word: Callable[[str], str] = words.title if page.lang == "zh" else str
-    groups = [one.group for one in page.series]
-    names = group_words.names(groups, group_words.with_models(groups))
-    dates = _dates(page)
-    a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
-    columns: dict[str, Callable[[Noted], str]] = {
-        word("change"): lambda one: (
-            "" if one.change is None else formats.signed_percent(one.change)
-        ),
-        words.say(page.lang, "from_to", a=a, b=b): lambda one: _between(one.compared),
-        word("since"): lambda one: one.findings[0].since,
-        word("set"): lambda one: one.set_name,
-    }
-    # A column without any figure would have an empty head, or say nothing.
-    columns = {title: cell for title, cell in columns.items() if any(map(cell, noted))}
-    heights = _heights(noted)
-    rows: list[dict[str, Any]] = []
-    for one in noted:
-        key = one.series.group.key
-        of_case = (point.group.key.id for point in reversed(one.series.points))
-        rows.append(
-            {
-                "row": next((ids[name] for name in of_case if name in ids), ""),
-                "id": _case_id(one.series.group),
-                "name": names[key.id],
-                "findings": [
-                    (_colour(finding), *_worded(page, finding, is_first=not number, dates=dates))
-                    for number, finding in enumerate(one.findings)
-                ],
-                "cells": [
-                    (_unbroken(cell(one)), dates.get(cell(one), "")) for cell in columns.values()
-                ],
-                "svg": plot.sparkline(one.series, axes[key.benchmark], heights, page.lang),
-                "commands": [*next_commands.of_noted(one)],
-            }
-        )
-    titles = [word("case"), word("finding"), *columns]
-    if has_lines := any(row["svg"] for row in rows):
-        low, high = (formats.signed_percent(height) for height in heights)
-        titles.append(words.say(page.lang, "sparklines", low=low, high=high))
-    return {"columns": titles, "rows": rows, "has_lines": has_lines}
-
-
-def _worded(
-    page: Page, finding: Finding, *, is_first: bool, dates: Mapping[str, str]
-) -> tuple[str, str]:
-    """Write a finding's label and what stands behind it; the table has the first one's begin."""
-    parts = [words.phrase(page.lang, part) for part in finding.words]
-    if finding.since and not is_first:
-        parts.append(words.say(page.lang, "since_set", name=_dated(finding.since, dates)))
-    comma = "，" if page.lang == "zh" else ", "
-    return words.phrase(page.lang, finding.label), comma.join(parts)
-
-
-def _heights(noted: Sequence[Noted]) -> tuple[float, float]:
-    """Return the ends of the scale that all small lines share: figure ÷ median of its case − 1."""
-    shares = [0.0]
-    for one in noted:
-        rates = [point.group.spread.median for point in one.series.points if point.group.spread]
-        shares += [rate / statistics.median(rates) - 1 for rate in rates]
-    return min(shares), max(shares)
-
-
-def _between(case: Compared | None) -> str:
-    """Write the change between the two sets that are compared; empty without one."""
-    if case is None or case.ratio is None:
-        return ""
-    change = formats.signed_percent(case.ratio - 1)
-    return change if case.low is None else f"{change} ({comparing.interval(case)})"
-
-
-def _colour(finding: Finding) -> str:
-    """Return the colour of a finding: what is over, or of no direction, has none."""
-    if finding.kind in ("back", "closed", "alternating"):
-        return "soft"
-    if finding.kind == "missing":
-        return "warn"
-    return "faster" if (finding.change or 0.0) > 0 else "slower"
 
 
 def _axes(page: Page) -> dict[str, TimeAxis]:
@@ -463,7 +261,7 @@ def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: str) -> dic
                 "name": ", ".join(
                     _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
                 ),
-                "cells": [_unbroken(row[n].text) for n in figures],
+                "cells": [unbroken(row[n].text) for n in figures],
                 "kind": colour if row[-1].text else "",
                 "marks": mark,
                 "more": more,
@@ -488,11 +286,6 @@ def _without_valid(table: Table) -> Table:
             text = text.removeprefix("valid").removeprefix(";").strip()
         rows.append((*others, msgspec.structs.replace(last, text=text)))
     return msgspec.structs.replace(table, rows=tuple(rows))
-
-
-def _unbroken(text: str) -> str:
-    """Let no line begin with the sign of a share."""
-    return text.replace(" %", "\u00a0%")
 
 
 def _named(title: str, shown: str, text: str) -> str:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import pytest
 
-from k8sbench.report import page
+from k8sbench.report import page, page_content
 from tests.harness import browser
 from tests.unit.report import pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAGES: dict[str, Callable[[], page.Page]] = {
+PAGES: dict[str, Callable[[], page_content.Page]] = {
     "full": pages.page,
     "hostile": pages.hostile,
     "chinese": lambda: pages.page(lang="zh"),

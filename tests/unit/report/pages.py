@@ -14,7 +14,7 @@ from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring.recorded import Curve
-from k8sbench.report.page import Page
+from k8sbench.report.page_content import Page
 from k8sbench.report.plot import History
 from tests.unit.measure import nights
 from tests.unit.measure.grouped import Grouped, report

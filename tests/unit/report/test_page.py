@@ -19,13 +19,14 @@ from k8sbench.model.log_format import LogFormat
 from k8sbench.model.series import Alternation, Closed, Mark, Open
 from k8sbench.reader.measuring.recorded import curve
 from k8sbench.report import attention, layout, page, plot, words
+from k8sbench.report.page_content import Page
 from k8sbench.report.plot import History
 from tests.unit.presence import present
 from tests.unit.report import example, pages, parsed
 from tests.unit.report.factory import V100_16, V100_32, changed, plan, repeats, run
 
 
-def tree(made: page.Page) -> ET.Element:
+def tree(made: Page) -> ET.Element:
     return parsed.tree(page.html(made))
 
 
@@ -46,14 +47,14 @@ def pieces(root: ET.Element, *but: str) -> list[str]:
     return [text for text in found if text]
 
 
-def text_of(made: page.Page) -> str:
+def text_of(made: Page) -> str:
     root = tree(made)
     for style in root.iter("style"):
         style.text = ""
     return re.sub(r"\s+", " ", " ".join(root.itertext()))
 
 
-def charts(made: page.Page) -> list[str]:
+def charts(made: Page) -> list[str]:
     """Return the accessible names of the charts."""
     return parsed.images(tree(made))
 
@@ -94,7 +95,7 @@ def test_a_run_is_drawn_over_time() -> None:
     assert charts(pages.page(histories=[])) == drawn[:-1]
 
 
-def tables(made: page.Page) -> list[tuple[list[str], list[list[str]]]]:
+def tables(made: Page) -> list[tuple[list[str], list[list[str]]]]:
     """Return the titles and rows of each table, without what unfolds."""
     return [
         (
@@ -128,7 +129,7 @@ def test_a_verdict_is_a_word_with_a_colour_and_its_notes_have_numbers() -> None:
         assert notes[link.attrib["href"].removeprefix("#")].startswith(f"[{link.text}] ")
 
 
-def noted(made: page.Page) -> list[list[str]]:
+def noted(made: Page) -> list[list[str]]:
     """Return the texts of the first table's rows."""
     rows = parsed.rows(head_of(tree(made)))
     return [["".join(cell.itertext()).replace("\xa0", " ") for cell in cells] for cells in rows]
@@ -221,7 +222,7 @@ def test_a_case_that_is_back_after_one_night_is_neither_red_nor_green(
     assert f"1 {label}" in (head_of(root).findtext("p") or "").replace(" 项", " ")
 
 
-def marked(lang: str) -> page.Page:
+def marked(lang: str) -> Page:
     """A page of cases that drift together, that alternate, and that recovered."""
     made = pages.nightly(12, 3)
     drifting, alternating, recovered = made.series
@@ -558,7 +559,7 @@ def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
     ],
 )
 def test_a_chinese_page_has_nothing_english_but_names_and_commands(
-    made: Callable[[], page.Page], notes: set[str]
+    made: Callable[[], Page], notes: set[str]
 ) -> None:
     root = tree(msgspec.structs.replace(made(), lang="zh"))
     shown = pieces(root, "script", "pre", "code")
