@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from k8sbench.measure.group import levels, t_test
+from k8sbench.measure.group import t_test
 from k8sbench.measure.group.case_state import LEVEL, RELEVANT, CaseState
 from k8sbench.measure.group.recovery import UNDONE
 from k8sbench.measure.group.t_test import RESOLUTION, Estimate
@@ -60,7 +61,7 @@ def two_levels(values: Sequence[float]) -> TwoLevels | None:
     gap = ordered[place] - ordered[place - 1]
     parts = ordered[:place], ordered[place:]
     within = math.fsum(t_test.squares(part) for part in parts) / (len(ordered) - 2)
-    low, high = map(levels.mean, parts)
+    low, high = map(statistics.fmean, parts)
     if gap < GAP * max(math.sqrt(within), RESOLUTION) or math.expm1(high - low) < RELEVANT:
         return None
     sides = [value >= ordered[place] for value in values]

@@ -314,11 +314,10 @@ def _against_level(
         return None
     if former.figure is None or row.figure is None:
         return None  # they are compared over another range than that of the level
-    freedom = t_test.both(expected.freedom, expected.tail)
-    distance = math.log(former.figure) - expected.level
-    if Estimate(expected.variance, freedom).p(distance) <= ALPHA:
+    estimate = series.distance_of(expected)
+    of_one_set = estimate.times(1 / expected.apart)
+    if of_one_set.p(math.log(former.figure) - expected.level) <= ALPHA:
         return None
-    estimate = Estimate(expected.variance * expected.apart, freedom)
     difference = math.log(row.figure) - expected.level
     return _Test(-difference if a_is_newer else difference, estimate, expected.p_of_night)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -73,11 +74,11 @@ def _cut_at(level: Sequence[float], place: int, estimate: Estimate, night: Night
     former, later = level[:place], sorted(level[place:])
     newest = len(later)
     deviation = math.sqrt(estimate.variance)
-    middle = levels.median(former)
+    middle = statistics.median(former)
     limit_before = LIMIT_OF_CUT
     is_few = len(former) < FEW_BEFORE
     if is_few:
-        middle = _nearer_middle(former, levels.median(later))
+        middle = _nearer_middle(former, statistics.median(later))
         limit_before = LIMIT_OF_FEW
     before = levels.limited_mean(former, middle, limit_before * deviation)
     centre = _nearer_middle(later, middle)

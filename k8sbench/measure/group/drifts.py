@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -62,11 +63,11 @@ def of_all(sets: Sequence[JudgedSet], night: Night) -> list[tuple[JudgedSet, Dri
     by_round: defaultdict[int, list[float]] = defaultdict(list)
     for each in drifting:
         members = _since(each.state, begin)
-        own_mean = levels.mean([member.value for member in members])
+        own_mean = statistics.fmean([member.value for member in members])
         for member in members:
             by_round[member.round].append(member.value - own_mean)
     rounds = sorted(by_round)
-    common = [levels.median(by_round[at]) for at in rounds]
+    common = [statistics.median(by_round[at]) for at in rounds]
     if len(common) < FEWEST_OF_DRIFT:
         return []
     correlation = levels.correlated(common).plus(CORRELATION_OF_DRIFT).value()

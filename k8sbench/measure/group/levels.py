@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -27,20 +28,9 @@ CLEAR = 4.0
 """
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of some values."""
-    return math.fsum(values) / len(values)
-
-
-def median(values: Sequence[float]) -> float:
-    """Return the middle of some values, of two middle ones their mean."""
-    ordered = sorted(values)
-    return (ordered[len(ordered) // 2] + ordered[(len(ordered) - 1) // 2]) / 2
-
-
 def level_mean(level: Sequence[float], deviation: float) -> float:
     """Return the mean of a level, of which odd sets are limited; ``deviation`` is that of a set."""
-    return limited_mean(level, median(level), LIMIT_OF_LEVEL * deviation)
+    return limited_mean(level, statistics.median(level), LIMIT_OF_LEVEL * deviation)
 
 
 def limited_mean(values: Sequence[float], middle: float, limit: float) -> float:
@@ -126,9 +116,9 @@ def correlated(level: Sequence[float], deviation: float = math.inf) -> Correlate
         return Correlated(0.0, 0.0)
     line = fit(level, range(count))
     residuals = [value - line.base - line.slope * place for place, value in enumerate(level)]
-    middle, limit = median(residuals), LIMIT_OF_RESIDUALS * deviation
+    middle, limit = statistics.median(residuals), LIMIT_OF_RESIDUALS * deviation
     residuals = [min(max(value, middle - limit), middle + limit) for value in residuals]
-    centre = mean(residuals)
+    centre = statistics.fmean(residuals)
     residuals = [value - centre for value in residuals]
     total = math.fsum(value * value for value in residuals)
     if not total:
@@ -156,7 +146,7 @@ class Fit(NamedTuple):
 def fit(level: Sequence[float], form: Sequence[float]) -> Fit:
     """Fit a form to a level by least squares."""
     count = len(level)
-    of_form, of_level = mean(form), mean(level)
+    of_form, of_level = statistics.fmean(form), statistics.fmean(level)
     squares = math.fsum((at - of_form) ** 2 for at in form)
     products = ((at - of_form) * (value - of_level) for at, value in zip(form, level, strict=True))
     slope = math.fsum(products) / squares

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -57,7 +58,7 @@ from k8sbench.measure.group.distributions import normal_score, student_p
 from k8sbench.measure.group.levels import Apart, Correlated, Form
 from k8sbench.measure.group.night_values import FEWEST_TOGETHER, JudgedSet, Night
 from k8sbench.measure.group.recovery import SETTLED
-from k8sbench.measure.group.t_test import both
+from k8sbench.measure.group.t_test import Estimate, both
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import (
     Acceptance,
@@ -205,7 +206,9 @@ class Judge:
             tail=tail,
             least_p=student_p(oddest, tail) * _share_of_memory(len(by_round)),
             medians=[
-                levels.median(some) for some in by_round.values() if len(some) >= FEWEST_TOGETHER
+                statistics.median(some)
+                for some in by_round.values()
+                if len(some) >= FEWEST_TOGETHER
             ],
         )
 
@@ -343,7 +346,7 @@ class Judge:
         state.earlier = state.earlier.plus(levels.correlated(former[-MEMORY:], each.deviation))
         ended = len(former)
         if ended >= SETTLED:
-            state.settled = levels.mean(former[-LEVEL:]), min(ended, LEVEL)
+            state.settled = statistics.fmean(former[-LEVEL:]), min(ended, LEVEL)
         state.in_level = count
         for waiting in state.waiting:
             self._end_as_once(state.member(waiting.place))
@@ -444,12 +447,12 @@ class Judge:
             # There are no two levels.
             state.alternation = None
             return
-        middle = levels.median(values)
+        middle = statistics.median(values)
         half = (two.high - two.low) / 2
         if any(abs(value - middle) >= half / 2 for value in values):
             return
         state.alternation = None
-        apart = levels.mean(values) - two.high
+        apart = statistics.fmean(values) - two.high
         if -apart < half or math.expm1(apart) > -RELEVANT or state.reference is not None:
             return
         since = newest[0]
@@ -524,19 +527,22 @@ def _expect(each: JudgedSet, night: Night) -> None:
     each.score = normal_score(each.t, estimate.freedom)
 
 
+def distance_of(expected: Expected) -> Estimate:
+    """Return the variance of a set's distance from its level, with the tails of the store."""
+    freedom = both(expected.freedom, expected.tail)
+    return Estimate(expected.variance * expected.apart, freedom)
+
+
 def p_of_set(expected: Expected, value: float) -> float:
     """Return the p of a set's distance from its level, or 1 where it is above 5 % anyway."""
-    t = (value - expected.level) / math.sqrt(expected.variance * expected.apart)
-    if abs(t) < t_test.SMALL:
-        return 1.0
-    return student_p(t, both(expected.freedom, expected.tail))
+    return distance_of(expected).p_if_small(value - expected.level)
 
 
 def _joint(sets: Sequence[JudgedSet], night: Night) -> _Joint | None:
     """Test the median score of all cases of a night; None for few cases."""
     if len(sets) < FEWEST_TOGETHER:
         return None
-    median = levels.median([each.score for each in sets])
+    median = statistics.median([each.score for each in sets])
     nights = len(night.medians)
     squares = math.fsum(value**2 for value in night.medians)
     deviation = math.sqrt((NIGHT_WEIGHT * NIGHT + squares) / (NIGHT_WEIGHT + nights))
