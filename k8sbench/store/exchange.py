@@ -44,13 +44,12 @@ from k8sbench.model.names import checked_set_name
 from k8sbench.model.plan import Backend
 from k8sbench.model.run import Run
 from k8sbench.store import (
-    accepted_levels,
     disk,
     index,
     indexing,
     json_files,
     run_folder,
-    series_ranges,
+    series_files,
 )
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.run_folder import LOG_SUFFIX, LOGS, RunFolder
@@ -66,7 +65,7 @@ _MEMBER = re.compile(
 
 Requests to the cluster are the store's own and not exported.
 """
-_OF_STORE = (accepted_levels.FILE, series_ranges.FILE)
+_OF_STORE = (series_files.LEVELS.name, series_files.RANGES.name)
 """Files of the store itself that an export has, if they are there."""
 _FILES = {tarfile.REGTYPE, tarfile.AREGTYPE}
 LONGEST_NAME = 1024
@@ -126,10 +125,10 @@ def import_runs(store: SqlStore, file: BinaryIO, shown: str) -> tuple[list[str],
             ) from error
 
     def add_kept() -> None:
-        if (levels := of_store.get(accepted_levels.FILE)) is not None:
-            store.add_levels(accepted_levels.decode(levels, shown))
-        if (ranges := of_store.get(series_ranges.FILE)) is not None:
-            store.fix_ranges(series_ranges.decode(ranges, shown))
+        if (levels := of_store.get(series_files.LEVELS.name)) is not None:
+            store.add_levels(series_files.LEVELS.decode(levels, shown))
+        if (ranges := of_store.get(series_files.RANGES.name)) is not None:
+            store.fix_ranges(series_files.RANGES.decode(ranges, shown))
 
     return import_folders(store, unpack, shown, add_kept)
 

@@ -34,7 +34,6 @@ from k8sbench.model.replica_logs import LogMark
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.model.series import AcceptedLevel, SeriesRange
 from k8sbench.store import (
-    accepted_levels,
     baselines,
     disk,
     index,
@@ -42,7 +41,7 @@ from k8sbench.store import (
     json_files,
     log_archive,
     run_folder,
-    series_ranges,
+    series_files,
 )
 from k8sbench.store.database import DATABASE, Database
 from k8sbench.store.group_index import GroupIndex
@@ -354,26 +353,26 @@ class SqlStore:
 
     def accepted_levels(self) -> tuple[AcceptedLevel, ...]:
         """Return the accepted levels, one for each case."""
-        return accepted_levels.read(self.root)
+        return series_files.LEVELS.read(self.root)
 
     def accept_levels(self, levels: Iterable[AcceptedLevel]) -> None:
         """Accept levels of cases."""
         with self.database.writing():
-            accepted_levels.add(self.root, levels)
+            series_files.LEVELS.add(self.root, levels, replaces=True)
 
     def add_levels(self, levels: Iterable[AcceptedLevel]) -> None:
         """Accept levels of cases of which none was accepted."""
         with self.database.writing():
-            accepted_levels.add(self.root, levels, replaces=False)
+            series_files.LEVELS.add(self.root, levels, replaces=False)
 
     def series_ranges(self) -> tuple[SeriesRange, ...]:
         """Return the ranges of series, one for each case that has one."""
-        return series_ranges.read(self.root)
+        return series_files.RANGES.read(self.root)
 
     def fix_ranges(self, ranges: Iterable[SeriesRange], *, replaces: bool = False) -> None:
         """Keep ranges of cases; a case that has one keeps it unless the new one replaces it."""
         with self.database.writing():
-            series_ranges.add(self.root, ranges, replaces=replaces)
+            series_files.RANGES.add(self.root, ranges, replaces=replaces)
 
     def _inodes(self) -> list[int]:
         """Return the inodes of the folder and the index that the store's path names now."""
