@@ -153,7 +153,7 @@ ON_A_CORE := -p tests.harness.pinning
 STAGE := $(VENV)/bin/python -m tests.times run
 # What is marked with a tier needs more than Python packages (tests/README.md).
 QUICKLY := -m 'not tier and not slow' --hypothesis-profile=quick $(BY_FILE)
-UNIT := tests/unit tests/reader tests/simulation $(QUICKLY)
+UNIT := tests/unit tests/reader tests/results tests/simulation $(QUICKLY)
 
 unit: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT)
@@ -189,7 +189,7 @@ upstream: $(ALL_STAMP)
 
 soak: $(ALL_STAMP) soak-kubernetes
 	$(PYTEST) $(BY_FILE) --soak tests
-	$(PYTEST) $(BY_FILE) tests/unit tests/reader --hypothesis-profile=soak --timeout 3000
+	$(PYTEST) $(BY_FILE) tests/unit tests/reader tests/results --hypothesis-profile=soak --timeout 3000
 	$(VENV)/bin/python -m tests.simulation 0 100000
 
 # What of the cluster tier depends on Kubernetes most: types, permissions, jobs, chart, operator.
@@ -224,8 +224,8 @@ save: images
 	@$(PYTHON) images/build.py --save dist $(IMAGES)
 
 golden: $(SMALL_STAMP)
-	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit tests/reader tests/chart -k golden
-	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest --soak tests/unit -k golden
+	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest tests/unit tests/reader tests/results tests/chart -k golden
+	K8SBENCH_UPDATE_GOLDEN=1 $(VENV)/bin/python -m pytest --soak tests/unit tests/results -k golden
 
 constraints: $(ALL_STAMP)
 	$(VENV)/bin/python -m pip list --format=freeze --exclude-editable --exclude pip

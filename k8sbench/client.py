@@ -45,7 +45,6 @@ from k8sbench.app.objects import Created
 from k8sbench.app.option_types import CaseFilters, LogOptions, Place, RowFilters, SubmitOptions
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, TimedOut, UsageError
 from k8sbench.model.group_filter import GroupFilter
@@ -53,8 +52,9 @@ from k8sbench.model.plain_text import share
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import failure
 from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.report import document, explanation
-from k8sbench.report.document import ListedRun, RunStatus
+from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.report import document, explanation
+from k8sbench.results.report.document import ListedRun, RunStatus
 from k8sbench.store.interface import RunFilter
 from k8sbench.threads import Threads
 

@@ -33,7 +33,14 @@ from tests.tiers import ROOT
 
 LIST = ROOT / "tests" / "mutations.toml"
 FOLDER = ROOT / "build" / "mutations"
-CHOSEN = ("tests/unit", "tests/reader", "tests/simulation", "-m", "not tier and not slow")
+CHOSEN = (
+    "tests/unit",
+    "tests/reader",
+    "tests/results",
+    "tests/simulation",
+    "-m",
+    "not tier and not slow",
+)
 SIMULATION = "tests/simulation/"
 QUICK = "--hypothesis-profile=quick"
 SECONDS = 60

@@ -18,18 +18,6 @@ from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.results import check_accepted
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import (
-    causes,
-    comparison,
-    new_cases,
-    nights,
-    selection,
-    sides,
-    since_baseline,
-)
-from k8sbench.measure.group import history as over_time
-from k8sbench.measure.group.comparison import Held
-from k8sbench.measure.group.sides import Side
 from k8sbench.model.errors import (
     FIRST_RUN,
     NotFound,
@@ -40,8 +28,20 @@ from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import counted, share
 from k8sbench.model.run import Baseline, kept_run
 from k8sbench.model.series import AcceptedLevel, Judged, SeriesRange
-from k8sbench.report import formats, group_words
-from k8sbench.report.document import BaselineInfo, baseline_info
+from k8sbench.results.groups import (
+    causes,
+    comparison,
+    new_cases,
+    nights,
+    selection,
+    sides,
+    since_baseline,
+)
+from k8sbench.results.groups import history as over_time
+from k8sbench.results.groups.comparison import Held
+from k8sbench.results.groups.sides import Side
+from k8sbench.results.report import formats, group_words
+from k8sbench.results.report.document import BaselineInfo, baseline_info
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison

@@ -44,7 +44,7 @@ from k8sbench.model.request import NO_OPTIONS, ClusterAccess, FollowOptions
 from k8sbench.model.run import Run, Wish, by_name
 from k8sbench.model.times import FILE_SECONDS
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.report import group_words
+from k8sbench.results.report import group_words
 
 if TYPE_CHECKING:
     from k8sbench.store.sql_store import SqlStore

@@ -33,7 +33,7 @@ from k8sbench.reader.measuring.expectation import LogCandidate, MeasureOptions
 from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
-    from k8sbench.report.explanation import Row
+    from k8sbench.results.report.explanation import Row
     from k8sbench.store.sql_store import SqlStore
 
 
@@ -126,7 +126,7 @@ def explain_format(name: str, log: str) -> list[Row]:
     """Return the lines of a log that the expressions of a benchmark's file match."""
     from k8sbench.reader import declared, log_files
     from k8sbench.reader.measuring import evidence
-    from k8sbench.report import explanation
+    from k8sbench.results.report import explanation
 
     spec = spec_files.load_spec(name).spec
     formats = declared.formats(spec)

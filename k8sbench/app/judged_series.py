@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from k8sbench.measure.group import nights
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
 from k8sbench.model.series import UNJUDGED, Acceptance, Closed, Judged, Line
+from k8sbench.results.groups import nights
 from k8sbench.store.group_interface import GroupIndex
 
 

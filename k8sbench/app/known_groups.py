@@ -14,13 +14,13 @@ import msgspec
 
 from k8sbench.app.judged_series import JudgedSeries
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import grouping, ranges
-from k8sbench.measure.group.known import singles
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Acceptance, Judged, Line, SeriesRange
+from k8sbench.results.groups import grouping, ranges
+from k8sbench.results.groups.known import singles
 from k8sbench.store.group_interface import GroupedStore, ServedGroups
 from k8sbench.store.interface import RunFilter
 
@@ -29,7 +29,7 @@ AT_ONCE = 50
 
 
 class StoredGroups:
-    """Implements :class:`~k8sbench.measure.group.known.KnownGroups`."""
+    """Implements :class:`~k8sbench.results.groups.known.KnownGroups`."""
 
     def __init__(
         self,

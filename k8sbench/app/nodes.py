@@ -20,7 +20,7 @@ from k8sbench.model.request import SubmitRequest
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
-    from k8sbench.measure.group.node_check import JudgedNodes
+    from k8sbench.results.groups.node_check import JudgedNodes
 
 
 def measure_nodes(
@@ -36,8 +36,8 @@ def measure_nodes(
     :class:`Interrupted` at a stop request before all runs are closed.
     """
     from k8sbench.app.results import RunRows, joined
-    from k8sbench.measure.group import grouping, node_check
-    from k8sbench.report import group_words
+    from k8sbench.results.groups import grouping, node_check
+    from k8sbench.results.report import group_words
 
     loaded = spec_files.load_spec(request.benchmark)
     submit.check_names(request)

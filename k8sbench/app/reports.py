@@ -13,8 +13,6 @@ from k8sbench.app import benchmarks, connections, stores
 from k8sbench.app.results import check_accepted
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import ratios, selection
-from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import (
     BenchError,
     UsageError,
@@ -23,14 +21,16 @@ from k8sbench.model.group import Result
 from k8sbench.model.kinds import rank_order
 from k8sbench.model.names import resolve
 from k8sbench.model.run import Run
+from k8sbench.results.groups import ratios, selection
+from k8sbench.results.groups.selection import Wanted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.report_folder import Content
-    from k8sbench.measure.group.selection import Report
     from k8sbench.model.group import Group, Member
-    from k8sbench.report.plot import History
-    from k8sbench.report.publication import Publication
-    from k8sbench.report.words import Lang
+    from k8sbench.results.groups.selection import Report
+    from k8sbench.results.report.plot import History
+    from k8sbench.results.report.publication import Publication
+    from k8sbench.results.report.words import Lang
     from k8sbench.store.interface import Store
 
 
@@ -57,8 +57,8 @@ def publish(
     """
     from k8sbench import __version__
     from k8sbench.adapters import report_folder
-    from k8sbench.report import environment as given
-    from k8sbench.report import publication, readme
+    from k8sbench.results.report import environment as given
+    from k8sbench.results.report import publication, readme
 
     check_accepted(scope.accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
@@ -151,7 +151,7 @@ def _files_of_runs(
 
     ``copied`` copies the logs of an operator's run to this machine.
     """
-    from k8sbench.report import publication
+    from k8sbench.results.report import publication
 
     names = publication.names([row.group for row in rows])
     logs: dict[str, list[str]] = {}
@@ -232,8 +232,8 @@ def page(
     links to them.
     """
     from k8sbench import __version__
-    from k8sbench.report import page
-    from k8sbench.report.page_content import Page
+    from k8sbench.results.report import page
+    from k8sbench.results.report.page_content import Page
 
     return page.html(
         Page(
@@ -256,7 +256,7 @@ def _timeline(run: Run, unit: str, logs: Callable[[], Sequence[Path]], note: Not
     """Read a run's throughput over time; without a curve, and a note, if unreadable."""
     from k8sbench.reader import log_files
     from k8sbench.reader.measuring import recorded
-    from k8sbench.report.plot import History
+    from k8sbench.results.report.plot import History
 
     curve = None
     try:

@@ -11,8 +11,6 @@ from k8sbench.app import benchmarks, stores
 from k8sbench.app.known_groups import GivenRuns, StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import selection
-from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import (
     FORMER_IDS,
     BenchError,
@@ -20,10 +18,12 @@ from k8sbench.model.errors import (
     did_you_mean,
 )
 from k8sbench.model.run import Run
+from k8sbench.results.groups import selection
+from k8sbench.results.groups.selection import Wanted
 
 if TYPE_CHECKING:
-    from k8sbench.measure.group.selection import Report
-    from k8sbench.report.explanation import Row
+    from k8sbench.results.groups.selection import Report
+    from k8sbench.results.report.explanation import Row
     from k8sbench.store.group_interface import GroupedStore, ServedGroups
 
 
@@ -112,7 +112,7 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
 
     The beginning of a run's id is enough, if it is unique.
     """
-    from k8sbench.report import explanation, ids
+    from k8sbench.results.report import explanation, ids
 
     if found := list(ids.matching(text)):
         return found
@@ -134,7 +134,7 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     if not accept:
         return
     from k8sbench.model import rules
-    from k8sbench.report import ids
+    from k8sbench.results.report import ids
 
     known = ids.REASONS if of_groups else rules.ALL
     for name in accept:

@@ -15,8 +15,6 @@ from k8sbench.app import connections, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
-from k8sbench.measure.group import grouping
-from k8sbench.measure.group.known import KnownGroups
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, PlanUnreadable
 from k8sbench.model.facts import facts_of
@@ -28,8 +26,10 @@ from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Location, Run, merged
 from k8sbench.ports.cluster import FoundJob
-from k8sbench.report import document
-from k8sbench.report.document import ListedRun
+from k8sbench.results.groups import grouping
+from k8sbench.results.groups.known import KnownGroups
+from k8sbench.results.report import document
+from k8sbench.results.report.document import ListedRun
 from k8sbench.store.interface import RunFilter
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from k8sbench.model.errors import BenchError, NamedNotThere, StoreError, UsageEr
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.report import document
-from k8sbench.report.document import RunStatus
+from k8sbench.results.report import document
+from k8sbench.results.report.document import RunStatus
 from k8sbench.store.interface import Store
 
 

@@ -20,7 +20,7 @@ from k8sbench.model.benchmark_object import Benchmark, claim_name
 from k8sbench.model.errors import NotFound, UsageError, list_few
 from k8sbench.model.names import resolve
 from k8sbench.model.run import Process, Run
-from k8sbench.report import benchmark_status
+from k8sbench.results.report import benchmark_status
 from k8sbench.store.interface import RunFilter
 from k8sbench.threads import Inline
 

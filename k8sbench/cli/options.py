@@ -17,7 +17,7 @@ from k8sbench.model import request, times
 from k8sbench.model.errors import UsageError
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, FollowOptions, SubmitRequest
-from k8sbench.report import formats
+from k8sbench.results.report import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)

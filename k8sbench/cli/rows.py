@@ -18,14 +18,14 @@ from k8sbench.model.errors import (
     Unreachable,
 )
 from k8sbench.model.run import Run, failure, out_of_memory_ids
-from k8sbench.report import formats
+from k8sbench.results.report import formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
     from k8sbench.app.stores import StoresRead
-    from k8sbench.measure.group.selection import Report
-    from k8sbench.report.columns import Form
-    from k8sbench.report.tables import Table
+    from k8sbench.results.groups.selection import Report
+    from k8sbench.results.report.columns import Form
+    from k8sbench.results.report.tables import Table
 
 
 def write(rows: RunRows, output_format: str) -> None:
@@ -36,8 +36,8 @@ def write(rows: RunRows, output_format: str) -> None:
 def write_report(
     report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
 ) -> None:
-    """Print a report in one of the formats of :mod:`k8sbench.report.formats`."""
-    from k8sbench.report import document, layout, report_tables, tables, words
+    """Print a report in one of the formats of :mod:`k8sbench.results.report.formats`."""
+    from k8sbench.results.report import document, layout, report_tables, tables, words
 
     parts = (report.results, report.parities)
 
@@ -64,7 +64,7 @@ def write_report(
 
 def text_of(shown: Sequence[Table]) -> str:
     """Lay out tables for people: terminal width, colour if wanted."""
-    from k8sbench.report import tables
+    from k8sbench.results.report import tables
 
     return tables.text(shown, width=output.terminal_width(), paint=output.paint())
 

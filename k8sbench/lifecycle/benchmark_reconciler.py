@@ -40,7 +40,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.objects import Objects
-from k8sbench.report import benchmark_status
+from k8sbench.results.report import benchmark_status
 from k8sbench.store.interface import RunFilter
 
 PASS_SECONDS = 1.0

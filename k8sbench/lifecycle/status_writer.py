@@ -10,12 +10,12 @@ from typing import Any
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
-from k8sbench.measure.group import grouping
 from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.run import Run
 from k8sbench.model.times import Clock
 from k8sbench.ports.objects import Objects
-from k8sbench.report import benchmark_status
+from k8sbench.results.groups import grouping
+from k8sbench.results.report import benchmark_status
 from k8sbench.threads import Threads
 
 WRITES = 4

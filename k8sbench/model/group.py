@@ -537,7 +537,7 @@ class Newer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingIn(msgspec.Struct, frozen=True, kw_only=True):
-    """Newer sets that lack the case of a row, see :mod:`k8sbench.measure.group.missing`."""
+    """Newer sets that lack the case of a row, see :mod:`k8sbench.results.groups.missing`."""
 
     since: str
     """The oldest of them."""

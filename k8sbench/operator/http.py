@@ -42,7 +42,6 @@ from k8sbench.app import benchmarks, reports, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.run_list import rejections, with_rejection
 from k8sbench.app.run_status import log_files
-from k8sbench.measure.group import selection
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import Group, GroupList
 from k8sbench.model.group_filter import GroupFilter
@@ -52,8 +51,9 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.names import resolve
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
-from k8sbench.report import document
-from k8sbench.report.document import ListedRun, RunStatus
+from k8sbench.results.groups import selection
+from k8sbench.results.report import document
+from k8sbench.results.report.document import ListedRun, RunStatus
 from k8sbench.store.group_interface import GroupedStore
 from k8sbench.store.interface import RunFilter
 

@@ -22,13 +22,13 @@ from prometheus_client.registry import Collector
 
 from k8sbench.app import stores
 from k8sbench.app.comparisons import ChangeKind, changed_cases, held_against
-from k8sbench.measure.group import comparison
-from k8sbench.measure.group.comparison import Held
 from k8sbench.model.creation import QUOTA_FULL, WAITS_FOR_TURN
 from k8sbench.model.errors import BenchError
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.operator.controller import OperatorState
+from k8sbench.results.groups import comparison
+from k8sbench.results.groups.comparison import Held
 
 V = TypeVar("V")
 L = TypeVar("L", bound=tuple[str, ...])

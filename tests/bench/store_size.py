@@ -24,7 +24,7 @@ from k8sbench.model.run import Run
 from k8sbench.store.run_folder import RunFolder
 from tests.bench import served_store
 from tests.harness import children
-from tests.unit.report.factory import START, repeats
+from tests.results.report.factory import START, repeats
 
 NIGHTS = (4, 400)
 """Nights of the stores; 27 runs each."""

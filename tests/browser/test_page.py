@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 import pytest
 
-from k8sbench.report import page, page_content
+from k8sbench.results.report import page, page_content
 from tests.harness import browser
-from tests.unit.report import pages
+from tests.results.report import pages
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,11 +19,11 @@ import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from k8sbench.measure.group import comparison
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import Metrics
+from k8sbench.results.groups import comparison
 from tests.chart import examples
 from tests.harness.helm import CHART, NAMESPACE, Helm, find, merged
 from tests.harness.prometheus import Samples, Server

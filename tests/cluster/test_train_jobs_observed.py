@@ -24,8 +24,8 @@ from tests.harness.cluster.fault_proxy import FaultProxy
 from tests.harness.cluster.namespace import Namespace
 from tests.harness.cluster.own import OwnCluster
 from tests.harness.cluster.shell import Shell
+from tests.results.report import parsed
 from tests.tiers import ROOT
-from tests.unit.report import parsed
 
 EXAMPLES = ROOT / "docs" / "examples" / "trainjobs"
 

@@ -22,7 +22,7 @@ from k8sbench.model.job_kind import JobKind
 from k8sbench.model.kinds import KINDS, default_kind, kind_of
 from k8sbench.model.phase import Phase
 from k8sbench.render import manifest
-from k8sbench.report import repeating
+from k8sbench.results.report import repeating
 from tests import packaged
 from tests.unit import demo_kind
 from tests.unit.doctor import clusters

@@ -12,7 +12,6 @@ from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
 from k8sbench.catalog import imported_logs
 from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
-from k8sbench.measure.group.selection import Wanted
 from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import facts_of, stand_in
@@ -21,8 +20,9 @@ from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 from k8sbench.reader.measuring.expectation import MeasureOptions
-from k8sbench.report import columns, document
-from tests.unit.measure.grouped import report
+from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.report import columns, document
+from tests.results.groups.grouped import report
 from tests.unit.model.measurements import measurement
 from tests.unit.render.plans import plan
 from tests.unit.store import schemas

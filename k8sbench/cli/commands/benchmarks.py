@@ -21,7 +21,7 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import clean
 from k8sbench.model.spec_values import Framework
-from k8sbench.report.tables import Column, wrapped
+from k8sbench.results.report.tables import Column, wrapped
 
 if TYPE_CHECKING:
     from k8sbench.catalog.image import ListedImage

@@ -22,7 +22,7 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.pool import NodePool
 from k8sbench.model.request import FLAGS as ALL_FLAGS
 from k8sbench.model.request import ClusterAccess, Flag, SubmitRequest
-from k8sbench.report.tables import Column
+from k8sbench.results.report.tables import Column
 
 LEVELS: dict[Severity, str] = {"ok": "ok", "warn": "warning", "fail": "failure"}
 """Severity of a finding → its level in documents of schema 2."""

@@ -25,7 +25,7 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, list_few
 from k8sbench.model.plain_text import counted
 from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
-from k8sbench.report import explanation, formats
+from k8sbench.results.report import explanation, formats
 
 if TYPE_CHECKING:
     from k8sbench.catalog.imported_logs import MeasuredLog

@@ -26,9 +26,6 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.rows import exit_code
 from k8sbench.cli.terminal import output
-from k8sbench.measure.group.comparison import FLOOR
-from k8sbench.measure.group.missing import GONE
-from k8sbench.measure.group.selection import Sort, Wanted
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
@@ -40,8 +37,11 @@ from k8sbench.model.errors import (
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report import explanation, formats, group_words
-from k8sbench.report.tables import Column
+from k8sbench.results.groups.comparison import FLOOR
+from k8sbench.results.groups.missing import GONE
+from k8sbench.results.groups.selection import Sort, Wanted
+from k8sbench.results.report import explanation, formats, group_words
+from k8sbench.results.report.tables import Column
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import Comparison
@@ -297,7 +297,7 @@ def compare_command(
             raise
         output.note(f"missing: {error}")
         return REGRESSION_EXIT_CODE
-    from k8sbench.report import comparing as report
+    from k8sbench.results.report import comparing as report
 
     width = output.terminal_width()
     paint = output.paint()
@@ -324,7 +324,7 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
 
     ``missing``, ``undecided``: whether such cases fail.
     """
-    from k8sbench.report.comparing import case_names, lacks_figure
+    from k8sbench.results.report.comparing import case_names, lacks_figure
 
     if len(compared.nights) == 1:
         return 0
@@ -427,7 +427,7 @@ def history_command(
     if benchmark is None:
         _write_overview(chosen, scope, output_format, since)
         return exit_code(scope)
-    from k8sbench.report import history, tables
+    from k8sbench.results.report import history, tables
 
     series = comparisons.history(chosen, scope, output.note, since=since)
     shown = history.tables(series)
@@ -445,7 +445,7 @@ def _write_overview(
     chosen: GroupFilter, scope: StoresRead, output_format: str, since: float | None
 ) -> None:
     """Print the newest night of all cases, and the list of their changes."""
-    from k8sbench.report import comparing, history, tables
+    from k8sbench.results.report import comparing, history, tables
 
     newest, changed, alternating = comparisons.overview(chosen, scope, output.note, since=since)
     listed = [history.changes_table(changed, alternating)] if changed or alternating else []

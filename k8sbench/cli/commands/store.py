@@ -19,7 +19,7 @@ from k8sbench.model.errors import StoreError, UsageError
 from k8sbench.model.masking import masked
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.report.tables import Column
+from k8sbench.results.report.tables import Column
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

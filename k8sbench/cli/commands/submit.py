@@ -28,7 +28,7 @@ from k8sbench.model.request import (
     SubmitRequest,
 )
 from k8sbench.ports.cluster import Manifest
-from k8sbench.report import document, formats
+from k8sbench.results.report import document, formats
 
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
@@ -199,7 +199,7 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
         request = msgspec.structs.replace(request, command=resuming)
     with reporting() as reporter:
         found, measured = nodes.measure_nodes(request, reporter, SignalStop(), selector=selector)
-    from k8sbench.report.group_words import sentences
+    from k8sbench.results.report.group_words import sentences
 
     rows.write_report(measured.report, output_format, found.to_cordon)
     for text in sentences(found):

@@ -29,7 +29,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean
 from k8sbench.model.run import Run
 from k8sbench.model.times import Clock
-from k8sbench.report.tables import Column, plain_table
+from k8sbench.results.report.tables import Column, plain_table
 
 DRAWINGS_PER_SECOND = 4.0
 

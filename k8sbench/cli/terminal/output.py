@@ -23,8 +23,8 @@ from k8sbench.model import times
 from k8sbench.model.masking import masked
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean_lines
-from k8sbench.report import formats, tables
-from k8sbench.report.tables import Column, Paint
+from k8sbench.results.report import formats, tables
+from k8sbench.results.report.tables import Column, Paint
 
 
 class ReaderGone(Exception):

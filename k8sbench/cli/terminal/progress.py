@@ -27,7 +27,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.model.times import Clock
 from k8sbench.ports.cluster import JobEvent
-from k8sbench.report import formats, group_words
+from k8sbench.results.report import formats, group_words
 
 QUIET_SECONDS = 5.0
 """Between two plain lines about steps of one run."""

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import pytest
 
-from k8sbench import adapters, app, cli, diagnose, operator, report
+from k8sbench import adapters, app, cli, diagnose, operator, results
 from tests.harness import children, forks
 from tests.harness.cluster import fault_proxy
 from tests.harness.cluster.cluster import Cluster
@@ -64,7 +64,9 @@ IMPATIENT = {
 """Limits with which nobody waits for minutes until a log can be read."""
 
 
-IMPORTED = [f"{package.__name__}.*" for package in (adapters, app, cli, diagnose, operator, report)]
+IMPORTED = [
+    f"{package.__name__}.*" for package in (adapters, app, cli, diagnose, operator, results)
+]
 """The modules that commands import."""
 
 

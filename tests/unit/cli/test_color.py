@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from tests.results.report.factory import repeats
 from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
-from tests.unit.report.factory import repeats
 
 GREEN = "\x1b[32m"
 

@@ -14,13 +14,13 @@ from k8sbench.model.errors import UNDECIDED_EXIT_CODE
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
+from tests.results.groups.changed_sets import a_set
+from tests.results.groups.histories import FLAT, dropped, sets
+from tests.results.groups.nights import DAY
+from tests.results.groups.sides import A, B, new, old
+from tests.results.report import parsed
+from tests.results.report.factory import START, repeats, run
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.measure.changed_sets import a_set
-from tests.unit.measure.histories import FLAT, dropped, sets
-from tests.unit.measure.nights import DAY
-from tests.unit.measure.sides import A, B, new, old
-from tests.unit.report import parsed
-from tests.unit.report.factory import START, repeats, run
 from tests.unit.store import schemas
 
 START_OF_N9 = datetime.datetime.fromtimestamp(START + 9e5, datetime.UTC).isoformat()

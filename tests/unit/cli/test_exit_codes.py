@@ -10,7 +10,6 @@ import pytest
 from k8sbench.app import results
 from k8sbench.app.results import RunRows
 from k8sbench.cli import rows as exit_codes
-from k8sbench.measure.group.selection import Report
 from k8sbench.model import creation
 from k8sbench.model import errors as errors_module
 from k8sbench.model.errors import (
@@ -20,13 +19,14 @@ from k8sbench.model.errors import (
     StoreError,
     Unreachable,
 )
+from k8sbench.results.groups.selection import Report
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store
+from tests.results.report.factory import repeats
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill
 from tests.unit.cli.live_runs import NOW, ended, run
 from tests.unit.model.measurements import measurement
-from tests.unit.report.factory import repeats
 
 
 def test_the_page_lists_every_exit_code_and_their_order() -> None:

@@ -11,10 +11,10 @@ from k8sbench.cli.terminal import output
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.store.sql_store import SqlStore
+from tests.results.report.factory import repeats
 from tests.unit.cli.conftest import Fill
 from tests.unit.command_line import Cli
 from tests.unit.model.measurements import measurement
-from tests.unit.report.factory import repeats
 from tests.unit.store.examples import plan, step
 
 

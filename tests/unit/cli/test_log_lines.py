@@ -10,8 +10,8 @@ import pytest
 from k8sbench.cli.terminal import output
 from k8sbench.cli.terminal.progress import LogLines
 from k8sbench.model.phase import Phase
+from tests.results.report.factory import run
 from tests.unit.lifecycle import played
-from tests.unit.report.factory import run
 
 SECRET = "hunter2"
 NOTES = (

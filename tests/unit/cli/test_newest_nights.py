@@ -13,11 +13,11 @@ from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.model.run import Run
+from tests.results.groups.changed_sets import a_set
+from tests.results.groups.histories import FLAT, dropped, sets
+from tests.results.groups.nights import DAY
+from tests.results.report.factory import START, repeats, run, smoke
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.measure.changed_sets import a_set
-from tests.unit.measure.histories import FLAT, dropped, sets
-from tests.unit.measure.nights import DAY
-from tests.unit.report.factory import START, repeats, run, smoke
 from tests.unit.store import schemas
 
 EARLY = START // DAY * DAY + 3600

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from k8sbench.cli.terminal import output
-from k8sbench.report import formats
-from k8sbench.report.tables import Column
+from k8sbench.results.report import formats
+from k8sbench.results.report.tables import Column
 
 COLUMNS = (Column("RUN", whole=True), Column("N", right=True), Column("CAUSE"))
 ROWS = (

@@ -10,9 +10,9 @@ import yaml
 from k8sbench.adapters import report_folder
 from k8sbench.model.phase import Phase
 from tests.harness.credentials import written
+from tests.results.report.factory import run
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.report.factory import run
 
 EXAMPLES = "docs/examples/tensorflow"
 

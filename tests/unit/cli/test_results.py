@@ -4,9 +4,9 @@ import csv
 import io
 import json
 
+from tests.results.report import example
+from tests.results.report.factory import START, repeats, run
 from tests.unit.cli.conftest import Fill, Typed
-from tests.unit.report import example
-from tests.unit.report.factory import START, repeats, run
 
 
 def test_runs_are_named_by_ids_or_beginnings_of_them(fill: Fill, typed: Typed) -> None:

@@ -7,16 +7,16 @@ import msgspec
 import pytest
 
 from k8sbench.app import reports
-from k8sbench.measure.group import grouping
 from k8sbench.model import identity, names
 from k8sbench.model.plan import RunPlan
-from k8sbench.report import group_words
+from k8sbench.results.groups import grouping
+from k8sbench.results.report import group_words
 from k8sbench.store.open_store import open_store
+from tests.results.report import parsed
+from tests.results.report.factory import START, run
 from tests.tiers import ROOT
 from tests.unit.cli.conftest import Fill, Typed
 from tests.unit.command_line import Cli
-from tests.unit.report import parsed
-from tests.unit.report.factory import START, run
 from tests.unit.store.examples import archive
 
 

@@ -8,8 +8,8 @@ import yaml
 
 from k8sbench.adapters import processes
 from k8sbench.model.phase import Phase
-from k8sbench.report import group_words
-from k8sbench.report.document import RunStatus
+from k8sbench.results.report import group_words
+from k8sbench.results.report.document import RunStatus
 from k8sbench.store.sql_store import SqlStore
 from tests.unit.command_line import Cli
 from tests.unit.store.examples import NOW, PROCESS, plan, step

@@ -17,11 +17,11 @@ from k8sbench.model.series import Alternation, Judged, Open
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
 from k8sbench.store.open_store import open_store
+from tests.results.groups.sides import A, B, new, old
+from tests.results.report.factory import START, repeats, run
 from tests.unit.command_line import Cli
-from tests.unit.measure.sides import A, B, new, old
 from tests.unit.operator.scraped import samples
 from tests.unit.operator.served import Operator
-from tests.unit.report.factory import START, repeats, run
 from tests.unit.store.filled import put
 
 RATIO, SEPARATED = "k8sbench_baseline_ratio", "k8sbench_baseline_separated"

@@ -29,8 +29,8 @@ from k8sbench.store import database, disk, indexing
 from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
 from tests.harness.cluster.limits import shorten
+from tests.results.report.factory import repeats
 from tests.unit.lifecycle.played import FakeCluster, FakeObjects, Silent, context
-from tests.unit.report.factory import repeats
 from tests.unit.store.filled import put
 from tests.waiting import wait_until
 

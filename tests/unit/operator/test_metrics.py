@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from k8sbench.diagnose.job.causes import CAUSES
-from k8sbench.measure.group import comparison
 from k8sbench.model import creation
 from k8sbench.model.phase import Phase
 from k8sbench.operator import metrics
 from k8sbench.operator.controller import Look, OperatorSettings, OperatorState, PlaceLook
 from k8sbench.operator.metrics import WAITS_ITS_TURN, Metrics
+from k8sbench.results.groups import comparison
 from k8sbench.store import disk
 from k8sbench.store.open_store import open_store
+from tests.results.report import factory
 from tests.unit import goldens
 from tests.unit.model.measurements import measurement
 from tests.unit.operator.scraped import at, run, samples
-from tests.unit.report import factory
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.stop import Stop
-from k8sbench.measure.group.selection import Report, Wanted
 from k8sbench.model.errors import Finding, NotFound, QueryRefused, Unreachable
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.operator import http
+from k8sbench.results.groups.selection import Report, Wanted
 from k8sbench.store.interface import RunFilter, Store
 from k8sbench.store.open_store import open_store
 from tests.harness.cluster.limits import shorten

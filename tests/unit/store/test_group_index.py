@@ -7,18 +7,18 @@ import msgspec
 import pytest
 
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.measure.group import grouping, nights, selection, series
-from k8sbench.measure.group.selection import Wanted
 from k8sbench.model.errors import Finding, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
+from k8sbench.results.groups import grouping, nights, selection, series
+from k8sbench.results.groups.selection import Wanted
 from k8sbench.store import exchange, group_index
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore
-from tests.unit.report.factory import START, measurement, repeats
+from tests.results.report.factory import START, measurement, repeats
 from tests.unit.store.examples import step
 from tests.unit.store.filled import put
 

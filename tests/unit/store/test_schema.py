@@ -21,7 +21,7 @@ from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.pool import PoolsFile
 from k8sbench.model.run import Baseline
 from k8sbench.operator.http import Artifact
-from k8sbench.report.document import BaselineInfo, ListedRun, RunStatus
+from k8sbench.results.report.document import BaselineInfo, ListedRun, RunStatus
 from k8sbench.store.exchange import ImportRecord, Pruned
 from k8sbench.store.open_store import open_store
 from k8sbench.store.run_folder import RunRecord, Wishes

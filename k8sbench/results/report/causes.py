@@ -1,0 +1,176 @@
+"""Likely causes of a comparison's changes, in sentences; of open changes in Chinese, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
+from k8sbench.model.errors import list_few
+from k8sbench.model.plain_text import clean
+from k8sbench.results.report import formats, words
+from k8sbench.results.report.tables import escaped, wrapped
+
+MOST = 5
+"""Causes that are printed."""
+MOST_FACTS = 4
+"""Facts of a cause that are printed, and cases that are named."""
+LONGEST = 60
+"""Characters of a value that are printed."""
+MOST_OF_BEGIN = 3
+"""Causes of a begin of open changes that are printed."""
+
+
+def text(compared: Comparison, names: Sequence[str], width: int | None) -> str:
+    """Write the causes, likeliest first; ``names`` are those of the cases."""
+    lines = []
+    for head, sentences in _paragraphs(compared, names):
+        lines += ["", wrapped(head, width, indent="  ")]
+        for number, sentence in enumerate(sentences, 1):
+            lines.append(wrapped(clean(f"{number}. {sentence}"), width, indent="   "))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def markdown(compared: Comparison, names: Sequence[str]) -> list[str]:
+    """Write the same as paragraphs and numbered lists of Markdown."""
+    parts = []
+    for head, sentences in _paragraphs(compared, names):
+        parts.append(f"{escaped(head)}\n")
+        numbered = (f"{number}. {escaped(line)}" for number, line in enumerate(sentences, 1))
+        parts += ["".join(f"{line}\n" for line in numbered)] if sentences else []
+    return parts
+
+
+def of_begin(
+    begin: OpenBegin, names: Sequence[str], lang: str, dates: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """Write which open changes began in a set, and their causes, likeliest first.
+
+    ``dates`` are those of the sets, by their names.
+    """
+    compared = begin.compared
+    its = [
+        name for name, case in zip(names, compared.cases, strict=True) if case.finding == "slower"
+    ]
+    sets = {
+        side: f"{name} ({dates[name]})" if name in dates else name
+        for side, name in (("a", compared.a), ("b", compared.b))
+    }
+    cases = _listed(its, lang)
+    if not compared.causes:
+        return words.say(lang, "begin_unexplained", cases=cases, **sets), []
+    number = begin.left_out
+    left_out = words.say(lang, "begin_left_out", number=number) if number else ""
+    head = words.say(lang, "begin", cases=cases, left_out=left_out, **sets)
+    shown = compared.causes[:MOST_OF_BEGIN]
+    return head, [_sentence(cause, compared, names, lang) for cause in shown]
+
+
+def fields(cause: Cause, names: Sequence[str]) -> dict[str, Any]:
+    """Build the fields of one cause for ``-o json``."""
+    return {
+        "explains": cause.explains,
+        "sets": list(cause.sets),
+        "facts": [msgspec.structs.asdict(fact) for fact in cause.facts],
+        "cases": [names[place] for place in cause.cases],
+        "unchanged": [names[place] for place in cause.others],
+    }
+
+
+def _paragraphs(compared: Comparison, names: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return headings, each with a sentence for each of its causes."""
+    found = []
+    kinds = dict.fromkeys(case.finding for case in compared.cases)
+    for explains in ("slower", "faster", None):
+        its = [cause for cause in compared.causes if cause.explains == explains]
+        count = sum(case.finding == explains for case in compared.cases)
+        if its:
+            lines = [_sentence(cause, compared, names) for cause in its[:MOST]]
+            more = [f"{len(its) - MOST} more: -o json."] if len(its) > MOST else []
+            found.append((_heading(its[0], compared), lines + more))
+        elif explains in kinds:
+            cases = "the case is" if count == 1 else f"{count} cases are"
+            found.append((f"Nothing that the runs report tells why {cases} {explains}.", []))
+    return found
+
+
+def _heading(cause: Cause, compared: Comparison) -> str:
+    if cause.explains is None:
+        return "What differs besides the figures:"
+    a, b = cause.sets
+    since = "" if cause.sets == (compared.a, compared.b) else f" from {a} to {b}"
+    changed = sum(case.finding == cause.explains for case in compared.cases)
+    cases = "case" if changed == 1 else "cases"
+    return f"What changed{since} in the {cause.explains} {cases}, likeliest first:"
+
+
+def _sentence(cause: Cause, compared: Comparison, names: Sequence[str], lang: str = "en") -> str:
+    by_name: dict[str, list[Difference]] = {}
+    for fact in cause.facts:
+        by_name.setdefault(fact.name, []).append(fact)
+    told = _listed([_fact(values, lang) for values in by_name.values()], lang)
+    if len(by_name) > 1 and cause.facts[0].kind != "gpu":
+        told += words.phrase(lang, " (cannot be told apart)")
+    colon, comma, full_stop = ("：", "，", "。") if lang == "zh" else (": ", ", ", ".")
+    where = (words.phrase(lang, part) for part in _where(cause, compared, names, lang))
+    return f"{told}{colon}{comma.join(where)}{full_stop}"
+
+
+def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: str) -> Iterator[str]:
+    """Yield phrases that say in which cases the facts differ."""
+    its = _listed([names[place] for place in cause.cases], lang)
+    if cause.explains is None:
+        both = sum(case.a is not None and case.b is not None for case in compared.cases)
+        yield "in all cases" if len(cause.cases) == both else f"in {its}"
+        return
+    findings = [case.finding for case in compared.cases]
+    changed = findings.count(cause.explains)
+    others = findings.count("no-difference")
+    if len(cause.cases) < changed:
+        yield f"in {len(cause.cases)} of the {changed} {cause.explains} cases ({its})"
+    elif changed == 1:
+        yield f"in the {cause.explains} case"
+    else:
+        yield f"in all {changed} {cause.explains} cases"
+    if cause.others:
+        yield f"but in {len(cause.others)} of the {others} unchanged, too"
+    elif others:
+        yield f"in none of the {others} unchanged"
+
+
+def _listed(parts: Sequence[str], lang: str) -> str:
+    """List the first parts, and say how many more there are."""
+    if lang != "zh":
+        return list_few(parts, MOST_FACTS)
+    more = f" 等 {len(parts)} 项" if len(parts) > MOST_FACTS else ""
+    return "、".join(parts[:MOST_FACTS]) + more
+
+
+def _fact(values: Sequence[Difference], lang: str) -> str:
+    """Write a fact with its values: ``driver 550.54 → 555.42``."""
+    first = values[0]
+    name = words.title(first.name) if lang == "zh" else first.name
+    changes = [value.change for value in values if value.change is not None]
+    if first.name == "node":
+        come = sorted({name for value in values for name in (value.b or "").split(", ")})
+        return f"{name if lang == 'zh' or len(come) == 1 else 'nodes'} {_listed(come, lang)}"
+    if len(values) > 1 and len(changes) == len(values):
+        return f"{name} {formats.signed_range(min(changes), max(changes), ' to ')}"
+    change = f" ({formats.signed_percent(changes[0])})" if changes else ""
+    pairs = [f"{_value(value.a, lang)} → {_value(value.b, lang)}" for value in values]
+    both = (" 和 " if lang == "zh" else " and ").join(pairs[:2])
+    more = (f" 等 {len(pairs)} 项" if lang == "zh" else f" and {len(pairs) - 2} more") * (
+        len(pairs) > 2
+    )
+    return f"{name} {both}{more}{change if len(pairs) == 1 else ''}"
+
+
+def _value(text: str | None, lang: str) -> str:
+    """Shorten digests and long texts."""
+    if text is None:
+        return words.phrase(lang, "none")
+    text = re.sub(r"\b((?:sha256:)?[0-9a-f]{12})[0-9a-f]{20,}\b", r"\1", text)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

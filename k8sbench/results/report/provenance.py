@@ -1,0 +1,219 @@
+"""Origin of the rows of a report: machines, programs and data, and facts that nobody states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from k8sbench.model.facts import Facts as CaseFacts
+from k8sbench.model.group import Group
+from k8sbench.model.measurement import Measurement
+from k8sbench.model.plain_text import ABSENT
+from k8sbench.results.report import environment, formats, parameters
+from k8sbench.results.report.environment import Facts
+from k8sbench.results.report.published_rows import place_of
+from k8sbench.results.report.report_rows import ReportRows
+
+
+class Environment(NamedTuple):
+    """Environment of the rows: its facts, and what people must know of them."""
+
+    titles: tuple[str, ...]
+    """Titles of the tables, with a third column if a file states facts too."""
+    tables: dict[str, list[tuple[str, ...]]]
+    """Heading → lines of its table: machines, container, and facts of the file's own names."""
+    differing: list[str]
+    """Facts in which the runs differ."""
+    at_odds: list[str]
+    """Facts that logs and file state differently."""
+    lacking: list[str]
+    """Usual facts that nobody states, in words."""
+
+
+class Provenance(ReportRows):
+    """Origin of the rows of one report."""
+
+    def environment(self) -> Environment:
+        """Collect the facts of the environment, and where their sources differ."""
+        logs = environment.by_logs(self.counted(self.groups), self.names)
+        file = environment.by_file(self.made.given, self.groups, self.names)
+        titles = ("item", "value", "stated_by")[: 3 if file else 2]
+
+        def lines(names: Iterable[str]) -> list[tuple[str, ...]]:
+            return [
+                (self.word(name), self.with_rows(found[name], among), self.say(by))[: len(titles)]
+                for name in dict.fromkeys(names)
+                for by, found, among in (("by_logs", logs, counted), ("by_file", file, None))
+                if name in found
+            ]
+
+        counted = {self.names[group.key.id] for group, _, _ in self.counted(self.groups)}
+
+        known = (*environment.FACTS, *environment.ELSEWHERE)
+        return Environment(
+            titles=titles,
+            tables={
+                "host": lines(environment.HOST),
+                "container_or_libraries": lines(environment.CONTAINER),
+                "further": lines(name for name in file if name not in known),
+            },
+            differing=[name for name in environment.MACHINE if len(logs.get(name, ())) > 1],
+            at_odds=[
+                *environment.at_odds(logs, file),
+                *(["program"] if any(map(self._is_other_program, self.groups)) else []),
+            ],
+            lacking=self._lacking(logs, file, counted),
+        )
+
+    def _lacking(self, logs: Facts, file: Facts, counted: set[str]) -> list[str]:
+        """Return the facts that nobody states, with their rows where others have them."""
+        read = [group for group in self.groups if self.names[group.key.id] in counted]
+        found = environment.lacking(read or self.groups, logs, file, names=self.names)
+        for group in self.groups:
+            if group.planned is None:
+                row = self.names[group.key.id]
+                found.setdefault("data_used", {})[row] = not self._states_data(group)
+                found.setdefault("program_version", {})[row] = not self._states_version(group)
+                if group.facts.precision == "amp":
+                    is_lacking = group.arithmetic is None and "all_fp16" not in self.given(group)
+                    found.setdefault("all_fp16", {})[row] = is_lacking
+        named = []
+        for name, asked in found.items():
+            rows = [row for row, is_lacking in asked.items() if is_lacking]
+            some = f" ({self.list_rows(rows)})" if len(rows) < len(asked) else ""
+            word = "node_names" if name == "nodes" else name
+            named += [self.word(word) + some] if rows else []
+        return named
+
+    def _is_other_program(self, group: Group) -> bool:
+        """True if the log names another program than the user."""
+        given = self.given(group).get("program", "").lower()
+        counted = (one.environment for _, _, one in self.counted([group]))
+        named = {str(stated["program"]).lower() for stated in counted if stated.get("program")}
+        return bool(given) and any(name not in given for name in named)
+
+    def _states_data(self, group: Group) -> bool:
+        is_known = group.facts.data != "unknown" or "data" in self.given(group)
+        return is_known or self.logged_data(group) is not None
+
+    def _states_version(self, group: Group) -> bool:
+        return "program" in self.given(group) or any(
+            one.environment.get("program_version") for _, _, one in self.counted([group])
+        )
+
+    def subjects(self, benchmarks: Iterable[str]) -> list[str]:
+        """Return what each benchmark of the catalog is, and whose figures it reproduces."""
+        found = []
+        for name in benchmarks:
+            spec = self.made.specs.get(name)
+            if spec is None or not spec.sources:
+                continue
+            used = {
+                one.source: None
+                for result in self.made.results
+                if result.group.key.benchmark == name
+                for one in sorted(result.deviations or (), key=lambda one: not one.same_version)
+            }
+            places = (place_of(spec.sources[key]) for key in used if key in spec.sources)
+            cited = [*filter(None, places)]
+            text = self.say("subject", name=name, title=spec.title, task=self.phrase(spec.task))
+            of = self.say("reproduces", sources=self.join(cited)) if cited else ""
+            found.append(text + of)
+        return found
+
+    def parameters(self) -> parameters.Parameters:
+        """Return the parameters of the rows."""
+        measured = {
+            group.key.id: one
+            for group in self.groups
+            for member in group.members
+            if (one := self.made.runs[member.run_id].measurement) is not None
+        }
+        logs = environment.by_logs(self.counted(self.groups), self.names)
+        file = environment.by_file(self.made.given, self.groups, self.names)
+        versions = environment.values_of("nccl", logs, file)
+        return parameters.of(
+            self.groups,
+            measured,
+            self.names,
+            self.made.lang,
+            nccl=self.with_rows(versions),
+            given=self.given,
+        )
+
+    def program(self, group: Group) -> tuple[str, ...]:
+        """Return benchmark, image and program of a row."""
+        facts = group.facts
+        benchmark = " ".join(filter(None, (facts.benchmark, facts.framework, facts.variant)))
+        return benchmark, self._image(group), self._program(group)
+
+    def _image(self, group: Group) -> str:
+        if group.key.image != "-":
+            return group.key.image
+        if group.facts.backend == "local":
+            return ABSENT
+        return self.given(group).get("container", self.say("unknown"))
+
+    def _program(self, group: Group) -> str:
+        """Write which program ran: of imported logs only what they or the user state."""
+        plan = group.planned
+        if plan is None:
+            stated = {_stated_program(one) for _, _, one in self.counted([group])}
+            given = self.given(group).get("program", "")
+            # The log's name of a program that the file names adds nothing but its version.
+            parts = {_without_name(one, given) for one in stated}
+            return ", ".join(filter(None, (given, *sorted(parts)))) or self.say("foreign")
+        if plan.impl == "k8sbench" and plan.trainers_digest:
+            return self.say("trainer", digest=plan.trainers_digest[:12])
+        variant = self.variant(group.facts)
+        if plan.impl == "upstream" and variant and variant.upstream:
+            program = variant.upstream
+            return self.say("upstream", repository=program.repository, commit=program.commit[:12])
+        return self.say("own_command", digest=(plan.program_digest or ABSENT)[:12])
+
+    def data(self, group: Group) -> tuple[str, ...]:
+        """Return program, used data and published data of a row."""
+        program = " ".join(filter(None, (group.facts.benchmark, group.facts.framework)))
+        return program, self._used_data(group), self._published_data(group.facts)
+
+    def _used_data(self, group: Group) -> str:
+        for member in group.members:
+            measured = self.made.runs[member.run_id].measurement
+            if measured is not None and (read := measured.data_set) is not None:
+                facts = msgspec.structs.asdict(read)
+                return self.say("real_data", **{n: formats.or_absent(v) for n, v in facts.items()})
+        if group.facts.data == "unknown":
+            parts = (self.given(group).get("data"), self.logged_data(group))
+            return "; ".join(filter(None, parts)) or self.say("unknown")
+        used = self.word("image_data" if group.facts.data == "image" else group.facts.data)
+        logged = self.logged_data(group) if group.facts.data == "real" else None
+        return "; ".join(filter(None, (used, logged)))
+
+    def _published_data(self, facts: CaseFacts) -> str:
+        variant = self.variant(facts)
+        if variant is None or variant.data_set is None:
+            return ABSENT
+        data = variant.data_set
+        md5 = f"MD5 {data.md5}" if data.md5 else None
+        samples = self.say("samples", samples=data.samples) if data.samples else None
+        return ", ".join(filter(None, (self.phrase(data.name), data.file, md5, samples)))
+
+
+def _without_name(stated: str, given: str) -> str:
+    """Leave out of a stated program the name and the commit that the given one has, too."""
+    name, _, version = stated.partition(" ")
+    words = re.findall(r"[\w./+-]+", given.lower())
+    named = {word.rpartition("/")[2].removesuffix(".git") for word in words}
+    if name.lower() not in named:
+        return stated
+    number, _, commit = version.partition("+")
+    return number if commit and commit in given else version
+
+
+def _stated_program(measured: Measurement) -> str:
+    """Write the program and version that a log states; empty if it states none."""
+    stated = (measured.environment.get(name) for name in ("program", "program_version"))
+    return " ".join(str(word) for word in stated if word)

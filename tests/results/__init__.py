@@ -1,0 +1,1 @@
+"""Tests of the results: from runs to groups, comparisons, series, pages and reports."""

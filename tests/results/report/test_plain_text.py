@@ -1,0 +1,54 @@
+"""Foreign text does not control the terminal or page that shows it."""
+
+import json
+
+import pytest
+
+from k8sbench.app.follow import PrintedLine
+from k8sbench.cli.commands import runs
+from k8sbench.cli.terminal import output
+from k8sbench.model.plain_text import clean, clean_lines
+from k8sbench.results.report import formats
+
+HOSTILE = {
+    "colour": ("\x1b[31mred\x1b[0m", "red"),
+    "link": ("\x1b]8;;http://evil.example/\x1b\\text\x1b]8;;\x1b\\", "text"),
+    "clipboard": ("a\x1b]52;c;cm0gLXJm\x07b", "ab"),
+    "title without an end": ("a\x1b]0;owned", "a"),
+    "the same in C1": ("a\x9d52;c;cm0gLXJm\x9cb\x9b2Jc", "abc"),
+    "next line of C1": ("a\x85b", "ab"),
+    "bidirectional": ("a\u202eb\u2066c\u200fd", "abcd"),
+    "line separators": ("a\u2028b\rc\td", "a b c d"),
+    "half a character": ("a\udc9bb", "ab"),
+    "invisible": ("a\u200bb\ufeffc\U000e0041d", "abcd"),
+    "words of other scripts": ("深度学习 é می‌خواهم 👩‍💻", "深度学习 é می‌خواهم 👩‍💻"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_a_terminal_would_obey_is_left_out(what: str) -> None:
+    text, shown = HOSTILE[what]
+    assert clean(text) == shown
+    assert clean_lines(f"  {text}\nnext") == f"  {shown}\nnext"
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_documents_keep_their_values_and_hold_them_escaped(what: str) -> None:
+    text = HOSTILE[what][0].replace("\udc9b", "")
+    document = formats.json_text({"cause": text})
+    for written in (document, formats.yaml_text({"cause": text})):
+        assert clean_lines(written) == written
+    assert json.loads(document) == {"cause": text}
+
+
+def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = HOSTILE["clipboard"][0]
+    output.note(f"The cluster says: {text}")
+    assert capsys.readouterr().err == "The cluster says: ab\n"
+    output.note("It is refused: \x1b[1mpassword\x1b[0m=hunter2")
+    assert capsys.readouterr().err == "It is refused: password=***\n"
+    line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
+    shown = runs.line_text(line, timestamps=False, is_terminal=True)
+    assert shown == "[master-0] ab \ufffd\ufffd2J".encode()
