@@ -31,6 +31,7 @@ PLACES = {
     "client": "cli",
     "diagnose": "runner",
     "lifecycle": "runner",
+    "messages": "model",
     "model": "model",
     "operator": "app",
     "ports": "runner",

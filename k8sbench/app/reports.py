@@ -26,11 +26,11 @@ from k8sbench.results.groups.selection import Wanted
 
 if TYPE_CHECKING:
     from k8sbench.adapters.report_folder import Content
+    from k8sbench.messages import Lang
     from k8sbench.model.group import Group, Member
     from k8sbench.results.groups.selection import Report
     from k8sbench.results.report.plot import History
     from k8sbench.results.report.publication import Publication
-    from k8sbench.results.report.words import Lang
     from k8sbench.store.interface import Store
 
 

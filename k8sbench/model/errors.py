@@ -35,7 +35,9 @@ from typing import Literal
 
 import msgspec
 
-from k8sbench.model.masking import mask_fields, masked
+from k8sbench import messages
+from k8sbench.messages import Note
+from k8sbench.model.masking import mask_fields, mask_note, masked
 from k8sbench.model.plain_text import readable
 from k8sbench.model.sample import Place
 
@@ -292,8 +294,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Stable: users type it after ``--accept``, and rows keep it."""
     severity: Severity
     """Severity: ``reject`` takes the figures out, ``fail`` ends the command."""
-    sentence: str = msgspec.field(name="message")
-    """The problem, with names and numbers."""
+    sentence: str = msgspec.field(name="message", default="")
+    """The problem in English, with names and numbers: that of ``note``, if it is given."""
+    note: Note | None = None
+    """The problem as a message; None if it has only a sentence, as in stores of 0.5."""
     evidence: tuple[Place, ...] = ()
     """Log lines that show it; empty if it does not come from a log."""
     action: str | None = None
@@ -310,6 +314,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         if self.id in FORMER_IDS:
             msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])
         mask_fields(self, "sentence", "action")
+        if self.note is not None:
+            masked = mask_note(self.note)
+            msgspec.structs.force_setattr(self, "note", masked)
+            msgspec.structs.force_setattr(self, "sentence", messages.text("en", masked))
 
 
 # -- optional dependencies -------------------------------------------------------------------------

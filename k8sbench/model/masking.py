@@ -16,9 +16,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+
+from k8sbench.messages import Note
 
 MASK = "***"
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -361,6 +363,20 @@ def mask_fields(value: msgspec.Struct, *names: str) -> None:
         text = getattr(value, name)
         if text and (replacement := _mask_cached(text)) != text:
             msgspec.structs.force_setattr(value, name, replacement)
+
+
+def mask_note(message: Note) -> Note:
+    """Mask the texts among the arguments of a message."""
+    args = {name: _mask_arg(value) for name, value in message.args.items()}
+    return message if args == message.args else Note(message.id, args)
+
+
+def _mask_arg(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_mask_arg, value))
+    if isinstance(value, Note):
+        return mask_note(value)
+    return _mask_cached(value) if isinstance(value, str) and value else value
 
 
 def mask_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:

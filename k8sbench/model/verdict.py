@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from k8sbench.messages import Note
 from k8sbench.model.errors import FORMER_IDS, Finding, Severity
 from k8sbench.model.group import Member
 from k8sbench.model.measurement import Measurement, Verdict
@@ -98,7 +99,7 @@ class IntegrityRule(msgspec.Struct, frozen=True):
 
     def finding(
         self,
-        sentence: str,
+        said: Note | str,
         evidence: Iterable[Place] = (),
         severity: Severity | None = None,
         action: str | None = None,
@@ -107,7 +108,8 @@ class IntegrityRule(msgspec.Struct, frozen=True):
         return Finding(
             id=self.id,
             severity=severity or self.severity,
-            sentence=sentence,
+            sentence=said if isinstance(said, str) else "",
+            note=None if isinstance(said, str) else said,
             evidence=tuple(evidence)[:EVIDENCE],
             action=action or self.action,
         )

@@ -18,6 +18,7 @@ from tests.docs import pages
 from tests.tiers import ROOT
 
 MODULES = {
+    "fluent-runtime": "fluent",
     "google-re2": "re2",
     "jinja2": "jinja2",
     "nvidia-ml-py": "pynvml",

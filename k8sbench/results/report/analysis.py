@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Result
 from k8sbench.results.groups.speedup import unlike_but_in_precision
 from k8sbench.results.report import formats, standing_out
 from k8sbench.results.report.columns import as_published, is_of_case, nearest
-from k8sbench.results.report.words import Lang, join, note, phrase, say
+from k8sbench.results.report.words import join, note, phrase, say
 
 APART = 0.02
 """Relative difference between two estimators from which both are named."""

@@ -18,7 +18,7 @@ from k8sbench.model.group import Group
 from k8sbench.model.kinds import kind_of
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
-from k8sbench.results.report.words import texts
+from k8sbench.results.report.words import both
 
 FILE = "environment.yaml"
 """Name of the file in the report's folder."""
@@ -147,9 +147,8 @@ def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
 @functools.cache
 def _ids() -> dict[str, str]:
     """Map the words of known facts, in both languages, to their ids."""
-    words = texts()["readme"]
     named = (*FACTS, *ELSEWHERE)
-    return {word.lower(): name for name in named for word in (name, *words[name])}
+    return {word.lower(): name for name in named for word in (name, *both(name))}
 
 
 def by_logs(counted: Iterable[tuple[Group, Run, Measurement]], names: Mapping[str, str]) -> Facts:

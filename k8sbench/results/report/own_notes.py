@@ -36,8 +36,7 @@ def by_chapter(
 
     These follow the chapter of ours that precedes them in the notes, else chapter ``last``.
     """
-    texts = words.texts()["readme"]
-    headings = {word.lower(): name for name in chapters for word in texts[name]}
+    headings = {word.lower(): name for name in chapters for word in words.both(name)}
     parts = split_notes(notes)
     lead = parts.pop("")
     added: dict[str, list[str]] = {name: [] for name in chapters}

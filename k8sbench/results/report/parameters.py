@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT, significant
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.report_tables import PRECISIONS
-from k8sbench.results.report.words import Lang, join, phrase, say
+from k8sbench.results.report.words import join, phrase, say
 
 Row = tuple[str, ...]
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Member, Parity, Result
 from k8sbench.model.run import Run
 from k8sbench.results.report import (
@@ -25,7 +26,7 @@ from k8sbench.results.report import (
 from k8sbench.results.report.chart import Chart
 from k8sbench.results.report.environment import Given
 from k8sbench.results.report.plot import History
-from k8sbench.results.report.words import Lang, say
+from k8sbench.results.report.words import say
 
 README, RESULTS = "README.md", "results.json"
 """Files that every report has."""

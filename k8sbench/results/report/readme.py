@@ -17,6 +17,7 @@ import jinja2
 import msgspec
 
 from k8sbench.catalog.training import describe_training
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
@@ -37,7 +38,6 @@ from k8sbench.results.report.publication import Publication
 from k8sbench.results.report.published_rows import PublishedRows
 from k8sbench.results.report.report_rows import ReportRows
 from k8sbench.results.report.tables import Cell, Column
-from k8sbench.results.report.words import Lang
 
 CHAPTERS = (
     *("environment", "setup", "programs", "data", "parameters", "commands", "repeat", "method"),
@@ -410,5 +410,7 @@ def _lines(measured: Measurement, window: MeasuredWindow) -> _Lines:
     return _Lines(each, interval, max(unread - steps * (interval - each), 0))
 
 
-def _range(values: Sequence[int]) -> str:
-    return "–".join(map(str, dict.fromkeys((min(values), max(values)))))
+def _range(values: Sequence[int]) -> int | str:
+    """Return the value of all, or write the least and the greatest."""
+    least, most = min(values), max(values)
+    return least if least == most else f"{least}–{most}"

@@ -13,15 +13,17 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.catalog.plan_choices import parse_case
 from k8sbench.catalog.planning import fill_placeholders, placeholder_values
 from k8sbench.catalog.published import Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
+from k8sbench.messages import Lang
 from k8sbench.model.group import Result
 from k8sbench.model.program import Upstream
 from k8sbench.model.spec_values import Mode
 from k8sbench.results.report import columns, publication
-from k8sbench.results.report.words import Lang, phrase, say, texts
+from k8sbench.results.report.words import phrase, say
 
 HOST = ("GPU", "CPU", "memory", "system", "driver", "CUDA of the host", "cuDNN of the host")
 """Facts of a program's environment that are of its machine; the others are of the container."""
@@ -159,7 +161,7 @@ def _program(
         elif not _is_of(stated[row], upstream.commit):
             others.setdefault(stated[row], []).append(row)
     explained = {name: f"variable_{name.lower()}" for name in used}
-    known = [(name, word) for name, word in explained.items() if word in texts()["readme"]]
+    known = [(name, word) for name, word in explained.items() if messages.has_message(word)]
     facts = [
         (name, phrase(lang, name), phrase(lang, v)) for name, v in upstream.environment.items()
     ]

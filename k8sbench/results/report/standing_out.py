@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from k8sbench.messages import Lang
 from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.results.report import formats
 from k8sbench.results.report.columns import as_published, is_of_case
-from k8sbench.results.report.words import Lang, phrase, say
+from k8sbench.results.report.words import phrase, say
 
 RISES = 0.05
 """Rise of the efficiency with more GPUs from which it is named."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
-import string
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from k8sbench import messages
+from k8sbench.messages import Lang
 from k8sbench.results.report.tables import Table
-
-Lang = Literal["en", "zh"]
 
 
 @functools.cache
@@ -30,22 +29,19 @@ def texts() -> dict[str, dict[str, Any]]:
     return read
 
 
-class _Words(string.Formatter):
-    """Formats texts in which ``{number:run|runs}`` is the word that fits the number."""
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        singular, bar, plural = format_spec.partition("|")
-        if bar:
-            return singular if str(value) == "1" else plural
-        return format(value, format_spec)
-
-
-_WORDS = _Words()
-
-
 def say(lang: str, word: str, **values: object) -> str:
     """Return a text of a published report, its placeholders filled."""
-    return _WORDS.format(str(texts()["readme"][word][lang == "zh"]), **values)
+    args = {name: _arg(value) for name, value in values.items()}
+    return messages.text("zh" if lang == "zh" else "en", messages.Note(word, args))
+
+
+def both(word: str) -> tuple[str, str]:
+    """Return a text without arguments in English and Chinese."""
+    return say("en", word), say("zh", word)
+
+
+def _arg(value: object) -> messages.Arg:
+    return value if isinstance(value, str | int | messages.Note) else str(value)
 
 
 def title(text: str) -> str:
@@ -161,7 +157,7 @@ def note(lang: str, text: str) -> str:
 
 def word(lang: Lang, text: str) -> str:
     """Translate a word of the README; another text stays."""
-    return say(lang, text) if text in texts()["readme"] else text
+    return say(lang, text) if messages.has_message(text) else text
 
 
 def original(lang: Lang, text: str) -> str:

@@ -13,11 +13,12 @@ from k8sbench.catalog import spec_files
 from k8sbench.cli.main import cli
 from k8sbench.model import rules
 from k8sbench.results.groups import rejections
-from k8sbench.results.report.words import texts
+from k8sbench.results.report.words import say, texts
 from tests.results.report import published_logs as logs
 from tests.results.report.test_worked_examples import EXAMPLES, written
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
+from tests.unit.messages import parsed
 
 FILLED = {"command", "command_one_gpu", "added", "env", "args", "match"}
 """Fields whose placeholders are filled, or are those of an expression."""
@@ -46,9 +47,18 @@ def of_the_catalog() -> dict[str, str]:
     return dict(texts_in(specs))
 
 
+def in_messages() -> dict[str, str]:
+    """Return the files of messages, which have braces of their own."""
+    return {
+        f"{lang}/{name}": text
+        for lang in parsed.LANGUAGES
+        for name, text in parsed.files(lang).items()
+    }
+
+
 def of_the_product() -> dict[str, str]:
     """Return the texts of the catalog, of reports and of reasons."""
-    found = {**of_the_catalog(), **dict(texts_in(texts(), "words"))}
+    found = {**of_the_catalog(), **dict(texts_in(texts(), "words")), **in_messages()}
     for name, rule in {**rules.ALL, **rejections.ALL}.items():
         found[f"{name}.condition"] = rule.condition
         found[f"{name}.action"] = rule.action or ""
@@ -135,7 +145,7 @@ def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
     assert UNPLAIN.findall(text) == [], "all rows need no number"
     of_files = re.findall(r"`([\w.-]+\.(?:json|yaml|sh)|SHA256SUMS)`", text)
     assert [name for name in of_files if not (tmp_path / "report" / name).is_file()] == []
-    heading = texts()["readme"]["programs"][lang == "zh"]
+    heading = say(lang, "programs")
     chapter = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     for row in chapter.splitlines()[4:]:
         program = row.split("|")[3] if row.startswith("|") else ""

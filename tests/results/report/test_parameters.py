@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from k8sbench.messages import Lang
 from k8sbench.model.run import Run
 from k8sbench.results.groups import grouping
 from k8sbench.results.report import parameters
-from k8sbench.results.report.words import Lang, say
+from k8sbench.results.report.words import say
 from tests.results.report.factory import run, smoke
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from k8sbench.catalog import spec_files
 from k8sbench.cli.main import main
+from k8sbench.messages import Lang
 from k8sbench.results.groups import ratios, speedup
 from k8sbench.results.report import words
-from k8sbench.results.report.words import Lang
 from tests.results.report import parsed
 from tests.results.report import published_logs as logs
 

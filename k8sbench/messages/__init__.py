@@ -1,0 +1,14 @@
+"""Messages as values, and their texts in English and Chinese.
+
+A :class:`Note` is what the program has to say, from where it is found to where it is printed: the
+id of a message, and its arguments by name. :func:`text` writes it in a language. The texts are in
+``en/*.ftl`` and ``zh/*.ftl``, in the syntax of Project Fluent: a message may have several plurals,
+and a language may order the arguments as it needs, neither of which gettext has.
+"""
+
+from __future__ import annotations
+
+from k8sbench.messages.catalogue import has_message, ids, text
+from k8sbench.messages.note import Arg, Lang, Note, note, quoted
+
+__all__ = ["Arg", "Lang", "Note", "has_message", "ids", "note", "quoted", "text"]

@@ -1,0 +1,89 @@
+"""Catalogue of messages: the text of each id in each language."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from collections.abc import Collection
+from typing import Any
+
+from k8sbench.messages.note import Arg, Lang, Note
+
+SEPARATORS = {"en": ", ", "zh": "、"}
+"""Language → text between the members of a list."""
+
+
+def text(lang: Lang, message: Note) -> str:
+    """Write a message in a language.
+
+    Raises ``KeyError`` for an unknown id, and for an argument that the message needs and lacks.
+    """
+    values = {name: _value(lang, value) for name, value in message.args.items()}
+    bundle = _bundle(lang)
+    if not bundle.has_message(message.id):
+        _add(lang, message.id)
+    pattern = bundle.get_message(message.id).value
+    written, errors = bundle.format_pattern(pattern, values)
+    if errors:
+        raise KeyError(f"message {message.id}: {errors[0]}")
+    return str(written)
+
+
+def has_message(name: str) -> bool:
+    """Return True if the catalogue has a message of this id."""
+    return name in _entries("en")
+
+
+def ids(lang: Lang) -> Collection[str]:
+    """Return the ids of all messages of a language."""
+    return _entries(lang).keys()
+
+
+def _value(lang: Lang, value: Arg) -> Any:
+    """Return an argument as Fluent takes it: a text, or a number without separators."""
+    from fluent.runtime.types import fluent_number  # noqa: PLC0415 - with the library's bundle
+
+    if isinstance(value, int):
+        return fluent_number(value, useGrouping=False)
+    return _written(lang, value)
+
+
+def _written(lang: Lang, value: Arg) -> str:
+    if isinstance(value, Note):
+        return text(lang, value)
+    if isinstance(value, tuple):
+        return SEPARATORS[lang].join(_written(lang, one) for one in value)
+    return str(value)
+
+
+@functools.cache
+def _bundle(lang: Lang) -> Any:
+    # Commands that print no message do not wait for it.
+    from fluent.runtime import FluentBundle  # noqa: PLC0415
+
+    return FluentBundle([lang], use_isolating=False)
+
+
+def _add(lang: Lang, name: str) -> None:
+    """Parse a message: a command needs a few of a thousand, and to parse all takes longer."""
+    from fluent.runtime import FluentResource  # noqa: PLC0415
+
+    _bundle(lang).add_resource(FluentResource(_entries(lang)[name]))
+
+
+@functools.cache
+def _entries(lang: Lang) -> dict[str, str]:
+    """Map the id of each message → its text in the syntax of Fluent."""
+    found: dict[str, str] = {}
+    folder = importlib.resources.files(__package__).joinpath(lang)
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        name = ""
+        for line in file.read_text("utf-8").splitlines(keepends=True):
+            if line[:1].isalpha():
+                name = line.partition(" =")[0]
+                if name in found:
+                    raise ValueError(f"{lang}/{file.name}: {name} stands twice")
+                found[name] = ""
+            if name and not line.startswith("#"):
+                found[name] += line
+    return found

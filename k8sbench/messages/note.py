@@ -1,0 +1,40 @@
+"""The value of a message."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Lang = Literal["en", "zh"]
+"""Language of a text."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A message: its id in the catalogue, and its arguments by name."""
+
+    id: str
+    """Name of the message in ``k8sbench/messages/en/*.ftl``."""
+    args: dict[str, str | int | Note | tuple[str | int | Note, ...]] = {}
+    """Arguments by name.
+
+    A text is a name or a figure, which no language translates. A number decides about plurals. A
+    tuple is a list, which each language joins by its own comma.
+    """
+
+    def __hash__(self) -> int:
+        return hash((self.id, *sorted(self.args)))
+
+
+Arg = str | int | Note | tuple[str | int | Note, ...]
+"""Value of an argument."""
+
+
+def note(name: str, /, **args: Arg) -> Note:
+    """Build a note."""
+    return Note(name, args)
+
+
+def quoted(text: str) -> Note:
+    """Quote a sentence that is no message: of a log, of another program, of a former release."""
+    return Note("quoted", {"text": text})

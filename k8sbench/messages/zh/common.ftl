@@ -1,0 +1,3 @@
+# Texts of all parts.
+
+quoted = “{ $text }”

@@ -1,0 +1,77 @@
+"""Each message has each language, with the same arguments, and somebody who says it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from k8sbench import messages
+from k8sbench.messages import Note, note
+from tests.unit.messages import parsed
+
+SOURCES = Path(messages.__file__).parent.parent
+MADE = (
+    "unlike_",
+    "variable_",
+    "chart_",
+    "reason-",
+    "state-",
+    "column-",
+    "feature_",
+    "model_",
+    "by_",
+    "key_",
+)
+"""Beginnings of ids of which the rest is a value."""
+
+
+def test_every_message_has_both_languages_with_the_same_arguments() -> None:
+    english, chinese = (parsed.entries(lang) for lang in parsed.LANGUAGES)
+    assert english.keys() == chinese.keys()
+    unlike = {
+        name: (parsed.arguments(one), parsed.arguments(chinese[name]))
+        for name, one in english.items()
+        if parsed.arguments(one) != parsed.arguments(chinese[name])
+    }
+    assert unlike == {}
+
+
+def test_an_entry_parses_alone_as_it_does_with_the_others() -> None:
+    """A command parses the messages that it prints, so that none may refer to another."""
+    for lang in parsed.LANGUAGES:
+        entries = parsed.entries(lang)
+        assert entries.keys() == {*messages.ids(lang)}
+        assert [name for name, one in entries.items() if [*parsed.references(one)]] == []
+
+
+def test_nobody_keeps_a_message_that_no_module_names() -> None:
+    code = "\n".join(
+        path.read_text("utf-8") for path in SOURCES.rglob("*") if path.suffix in {".py", ".j2"}
+    )
+    words = {*re.findall(r"[\w-]+", code)}
+    unnamed = {name for name in messages.ids("en") if name not in words}
+    assert [name for name in unnamed if not name.startswith(MADE)] == []
+
+
+@pytest.mark.parametrize(
+    ("lang", "text"), [("en", "Valid rows: 1 of 2"), ("zh", "共 2 行结果，其中 1 行有效")]
+)
+def test_a_message_is_written_in_each_language(lang: messages.Lang, text: str) -> None:
+    assert messages.text(lang, note("rows_valid", valid=1, rows=2)) == text
+
+
+def test_a_list_has_the_comma_of_the_language_and_a_number_no_separator() -> None:
+    said = note("quoted", text=("a", 12345, note("gpu")))
+    assert messages.text("en", said) == "a, 12345, GPU"
+    assert messages.text("zh", said) == "“a、12345、GPU”"
+
+
+def test_a_message_without_its_arguments_or_of_another_id_is_an_error() -> None:
+    with pytest.raises(KeyError, match="rows_valid"):
+        messages.text("en", note("rows_valid", valid=1))
+    with pytest.raises(KeyError, match="no-such-message"):
+        messages.text("en", Note("no-such-message"))
+
+
+def test_equal_notes_are_one_key() -> None:
+    assert len({note("rows_valid", valid=1, rows=2), note("rows_valid", rows=2, valid=1)}) == 1
