@@ -222,7 +222,7 @@ def page(
     where: str | None,
     note: Note,
     *,
-    lang: str = "en",
+    lang: Lang = "en",
     title: str | None = None,
     files: Mapping[str, Sequence[str]] | None = None,
 ) -> str:

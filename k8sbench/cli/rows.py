@@ -23,9 +23,10 @@ from k8sbench.results.report import formats
 if TYPE_CHECKING:
     from k8sbench.app.results import RunRows
     from k8sbench.app.stores import StoresRead
+    from k8sbench.messages import Lang
     from k8sbench.results.groups.selection import Report
     from k8sbench.results.report.columns import Form
-    from k8sbench.results.report.tables import Table
+    from k8sbench.results.report.noted_tables import Table
 
 
 def write(rows: RunRows, output_format: str) -> None:
@@ -34,27 +35,26 @@ def write(rows: RunRows, output_format: str) -> None:
 
 
 def write_report(
-    report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: str = "en"
+    report: Report, output_format: str, run_ids: Sequence[str] = (), *, lang: Lang = "en"
 ) -> None:
     """Print a report in one of the formats of :mod:`k8sbench.results.report.formats`."""
-    from k8sbench.results.report import document, layout, report_tables, tables, words
+    from k8sbench.results.report import document, layout, noted_tables, report_tables
 
     parts = (report.results, report.parities)
 
     def made(form: Form) -> list[Table]:
-        in_english = layout.tables(*parts, form)
-        return words.translated(in_english) if lang == "zh" else in_english
+        return layout.tables(*parts, form)
 
     def as_reports() -> str:
         for sentence in report_tables.left_out(report.results):
             output.note(sentence)
-        return tables.markdown(report_tables.tables(report.results, lang))
+        return noted_tables.markdown(report_tables.tables(report.results, lang), lang)
 
     view: formats.View = {
         "report": as_reports,
-        "table": lambda: text_of(made("table")),
-        "wide": lambda: tables.text(made("wide"), paint=output.paint()),
-        "markdown": lambda: tables.markdown(made("document")),
+        "table": lambda: text_of(made("table"), lang),
+        "wide": lambda: noted_tables.text(made("wide"), lang=lang, paint=output.paint()),
+        "markdown": lambda: noted_tables.markdown(made("document"), lang),
         "csv": lambda: document.flat(report.results),
         "json": lambda: document.document(*parts),
         "name": lambda: run_ids,
@@ -62,11 +62,12 @@ def write_report(
     output.write(formats.written(output_format, view))
 
 
-def text_of(shown: Sequence[Table]) -> str:
+def text_of(shown: Sequence[Table], lang: Lang = "en") -> str:
     """Lay out tables for people: terminal width, colour if wanted."""
-    from k8sbench.results.report import tables
+    from k8sbench.results.report import noted_tables
 
-    return tables.text(shown, width=output.terminal_width(), paint=output.paint())
+    width = output.terminal_width()
+    return noted_tables.text(shown, lang=lang, width=width, paint=output.paint())
 
 
 # -- exit codes ------------------------------------------------------------------------------------

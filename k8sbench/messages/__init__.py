@@ -8,7 +8,18 @@ and a language may order the arguments as it needs, neither of which gettext has
 
 from __future__ import annotations
 
-from k8sbench.messages.catalogue import has_message, ids, text
-from k8sbench.messages.note import Arg, Lang, Note, note, quoted
+from k8sbench.messages.catalogue import has_message, ids, text, written
+from k8sbench.messages.note import Arg, Lang, Note, note, of_catalog, quoted
 
-__all__ = ["Arg", "Lang", "Note", "has_message", "ids", "note", "quoted", "text"]
+__all__ = [
+    "Arg",
+    "Lang",
+    "Note",
+    "has_message",
+    "ids",
+    "note",
+    "of_catalog",
+    "quoted",
+    "text",
+    "written",
+]

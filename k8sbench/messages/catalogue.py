@@ -7,6 +7,8 @@ import importlib.resources
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
+
 from k8sbench.messages.note import Arg, Lang, Note
 
 SEPARATORS = {"en": ", ", "zh": "、"}
@@ -45,14 +47,15 @@ def _value(lang: Lang, value: Arg) -> Any:
 
     if isinstance(value, int):
         return fluent_number(value, useGrouping=False)
-    return _written(lang, value)
+    return written(lang, value)
 
 
-def _written(lang: Lang, value: Arg) -> str:
+def written(lang: Lang, value: Arg) -> str:
+    """Write a value: a message, a text as it is, or a list."""
     if isinstance(value, Note):
         return text(lang, value)
     if isinstance(value, tuple):
-        return SEPARATORS[lang].join(_written(lang, one) for one in value)
+        return SEPARATORS[lang].join(written(lang, one) for one in value)
     return str(value)
 
 
@@ -61,7 +64,20 @@ def _bundle(lang: Lang) -> Any:
     # Commands that print no message do not wait for it.
     from fluent.runtime import FluentBundle  # noqa: PLC0415
 
-    return FluentBundle([lang], use_isolating=False)
+    functions: dict[str, Any] = {"CATALOG": functools.partial(_of_catalog, lang)}
+    return FluentBundle([lang], functions, use_isolating=False)
+
+
+def _of_catalog(lang: Lang, text: Any) -> str:
+    """Translate a text of the catalog; that of a user's own benchmark stays."""
+    return _catalog_texts().get(str(text), str(text)) if lang == "zh" else str(text)
+
+
+@functools.cache
+def _catalog_texts() -> dict[str, str]:
+    """Map the texts of the catalog in English → in Chinese."""
+    file = importlib.resources.files(__package__).joinpath("catalog_zh.json")
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
 
 
 def _add(lang: Lang, name: str) -> None:

@@ -35,6 +35,11 @@ def note(name: str, /, **args: Arg) -> Note:
     return Note(name, args)
 
 
+def of_catalog(text: str) -> Note:
+    """Make a note of a text of the catalog, which is English."""
+    return Note("catalog-text", {"text": text})
+
+
 def quoted(text: str) -> Note:
     """Quote a sentence that is no message: of a log, of another program, of a former release."""
     return Note("quoted", {"text": text})

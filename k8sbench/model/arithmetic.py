@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from k8sbench.messages import note
 from k8sbench.model.facts import Facts
 from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.group import NOTHING_STATES_GPUS, Figure, Group
@@ -18,11 +19,11 @@ TF32_UNKNOWN = "fp32 or tf32"
 def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
     """TFLOP/s per GPU at a rate of the group's runs, and its share of the GPU's peak."""
     if group.smoke:
-        reason = "smoke run: small shapes"
+        reason = note("smoke-small-shapes")
     elif group.on_cpu:
-        reason = "no GPU was used"
+        reason = note("no-gpu-used")
     elif rate is None:
-        reason = "no valid figure"
+        reason = note("no-valid-figure")
     elif group.facts.world_size is None:
         reason = NOTHING_STATES_GPUS
     elif group.gmac is not None:
@@ -31,7 +32,7 @@ def arithmetic_speed(group: Group, rate: float | None) -> tuple[Figure, Figure]:
         done = tflops(model, rate, group.facts.world_size)
         return Figure(value=done), _peak_share(group, done)
     else:
-        reason = group.missing.get("gmac", "the model's GMAC is not known")
+        reason = group.missing.get("gmac", note("gmac-unknown"))
     none = Figure(value=None, reason=reason)
     return none, none
 
@@ -41,17 +42,17 @@ def _peak_share(group: Group, done: float) -> Figure:
     peak = peak_of(gpu)
     kind = number_format(group.facts, group.precision_effective, gpu)
     if peak is None:
-        return Figure(value=None, reason=f"the peak of GPU {gpu!r} is not known")
+        return Figure(value=None, reason=note("peak-unknown", gpu=gpu))
     if kind is None:
-        return Figure(value=None, reason="the precision in effect is not known")
+        return Figure(value=None, reason=note("effective-precision-unknown"))
     if kind == TF32_UNKNOWN:
-        return Figure(value=None, reason="the program does not say whether TF32 was on")
+        return Figure(value=None, reason=note("tf32-not-reported"))
     limit = getattr(peak, kind)
     if limit is None:
-        return Figure(value=None, reason=f"{gpu} has no {kind}")
-    notes = [f"peak: {limit:g} TFLOP/s {kind}, {peak.source}"]
+        return Figure(value=None, reason=note("no-peak-of-format", gpu=gpu, format=kind))
+    notes = [note("peak-of", peak=f"{limit:g}", format=kind, source=peak.source)]
     if group.facts.fingerprint and group.facts.fingerprint.position_gmac:
-        notes.append(f"MFU: {group.facts.fingerprint.note}")
+        notes.append(note("mfu-of", note=group.facts.fingerprint.note or ""))
     return Figure(value=done / limit, notes=tuple(notes))
 
 

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Note
 from k8sbench.model.group import Changed, Group, Spread
 from k8sbench.model.profile import IterationRange
 from k8sbench.model.series import Alternation, Closed, Mark, Open
@@ -155,7 +156,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     not_comparable: tuple[str, ...] = ()
     over: IterationRange | None = None
     """Iterations that are compared; None if a benchmark names the window of a run."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """Allowed differences."""
     left_out: tuple[str, ...] = ()
     """Sets of a side without a figure, beside one with a figure."""

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.errors import Finding
 from k8sbench.model.facts import Facts, known_facts, take_facts
 from k8sbench.model.identity import GroupKey
@@ -54,7 +55,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     """Ends of the 95 % interval; None for one or unsteady runs."""
-    interval_reason: str | None = None
+    interval_reason: Note | None = None
     """Reason why there is no interval."""
 
 
@@ -95,9 +96,9 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-NOTHING_STATES_GPUS = "nothing states the GPUs of the job"
+NOTHING_STATES_GPUS = note("nothing-states-gpus")
 """Reason why a row has no number of GPUs and nothing that follows from it."""
-IMPORTED = "imported logs"
+IMPORTED = note("imported-logs")
 """Reason why a row of imported logs lacks what only k8sbench's own runs have."""
 
 
@@ -284,9 +285,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     Of the used memory, the maximum.
     """
-    judgements: tuple[str, ...] = ()
+    judgements: tuple[Note, ...] = ()
     """Limits that the GPU metrics of the counted runs show, without repeats."""
-    missing: dict[str, str] = {}
+    missing: dict[str, Note] = {}
     """Name of each figure above that is None → why."""
 
     def __post_init__(self) -> None:
@@ -454,9 +455,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """A derived figure, or the reason why it is missing, and notes."""
 
     value: float | None
-    reason: str | None = None
+    reason: Note | None = None
     """Reason for a missing value, else None."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 class Deviation(msgspec.Struct, frozen=True, kw_only=True):
@@ -498,7 +499,7 @@ class Deviation(msgspec.Struct, frozen=True, kw_only=True):
     """
     not_comparable: tuple[str, ...] = ()
     """Ids of the differences that forbid a ratio."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     """Allowed differences: ``impl k8sbench``, ``data synthetic``."""
     remark: str | None = None
     """The catalog's note on the published figure; None without one."""
@@ -578,7 +579,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Newest set of the case if newer than the row's, else None."""
     deviations: tuple[Deviation, ...] | None = None
     """Published figures with deviations; None if not requested."""
-    deviations_reason: str | None = None
+    deviations_reason: Note | None = None
     """Reason why no published figure can be compared."""
 
 
@@ -591,4 +592,4 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     """Paddle ÷ PyTorch, by the median of the common estimator."""
     not_comparable: tuple[str, ...] = ()
     """Ids of the differences that forbid a ratio."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()

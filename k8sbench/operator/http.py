@@ -42,6 +42,7 @@ from k8sbench.app import benchmarks, reports, stores
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.run_list import rejections, with_rejection
 from k8sbench.app.run_status import log_files
+from k8sbench.messages import Lang
 from k8sbench.model.errors import BenchError, NotFound, StoreError, UsageError
 from k8sbench.model.group import Group, GroupList
 from k8sbench.model.group_filter import GroupFilter
@@ -129,9 +130,9 @@ def page(
     ``lang=zh``: in Chinese; ``published=true``: with published figures. ``serves_observed``: with
     links to the logs of observed jobs.
     """
-    lang = query.get("lang", "en")
-    if lang not in ("en", "zh"):
-        raise UsageError(f"lang={lang} is none.", "Ask for en or zh.")
+    lang: Lang = "zh" if query.get("lang") == "zh" else "en"
+    if query.get("lang", lang) != lang:
+        raise UsageError(f"lang={query['lang']} is none.", "Ask for en or zh.")
     is_published = query.get("published") == "true"
     report = _report(store, query, published=is_published, over_sets=True)
     members = [member for row in report.results for member in row.group.members]

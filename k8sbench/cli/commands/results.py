@@ -26,6 +26,7 @@ from k8sbench.cli.options import (
 )
 from k8sbench.cli.rows import exit_code
 from k8sbench.cli.terminal import output
+from k8sbench.messages import Lang
 from k8sbench.model.errors import (
     REGRESSION_EXIT_CODE,
     REJECTED_EXIT_CODE,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 @store_option
 def command(
     output_format: str,
-    lang: str,
+    lang: Lang,
     title: str | None,
     published: bool,
     accept: tuple[str, ...],
@@ -88,6 +89,9 @@ def command(
     beginnings of them) the rows of these runs. A missing figure is –, and a line says why. The
     runs of an operator in the namespace are among them; --store cluster prints only those, and
     --store local does not ask for them. Exit code 6 if the operator cannot be read.
+
+    The figure of a run is its samples ÷ the time of its window, unless a line names another
+    estimator. ± is the coefficient of variation of the runs.
     """
     if lang != "en" and output_format not in formats.FOR_PEOPLE:
         raise UsageError(
@@ -427,13 +431,13 @@ def history_command(
     if benchmark is None:
         _write_overview(chosen, scope, output_format, since)
         return exit_code(scope)
-    from k8sbench.results.report import history, tables
+    from k8sbench.results.report import history, noted_tables
 
     series = comparisons.history(chosen, scope, output.note, since=since)
     shown = history.tables(series)
     view = {
         "table": lambda: rows.text_of(shown),
-        "markdown": lambda: tables.markdown(shown),
+        "markdown": lambda: noted_tables.markdown(shown),
         "json": lambda: history.document(series),
         "csv": lambda: history.flat(series),
     }
@@ -445,7 +449,7 @@ def _write_overview(
     chosen: GroupFilter, scope: StoresRead, output_format: str, since: float | None
 ) -> None:
     """Print the newest night of all cases, and the list of their changes."""
-    from k8sbench.results.report import comparing, history, tables
+    from k8sbench.results.report import comparing, history, noted_tables
 
     newest, changed, alternating = comparisons.overview(chosen, scope, output.note, since=since)
     listed = [history.changes_table(changed, alternating)] if changed or alternating else []
@@ -461,7 +465,7 @@ def _write_overview(
         if newest is not None:
             yield comparing.markdown(newest)
         if listed:
-            yield tables.markdown(listed)
+            yield noted_tables.markdown(listed)
 
     view: formats.View = {
         "table": lambda: "\n".join(as_text()),

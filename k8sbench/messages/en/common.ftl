@@ -1,3 +1,4 @@
-# Texts of all parts.
+# Texts of others.
 
 quoted = { $text }
+catalog-text = { CATALOG($text) }

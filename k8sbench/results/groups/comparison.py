@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, GroupRow
@@ -451,12 +452,18 @@ def unlike(one: Group, two: Group) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*ids, *ratios.unlike_in_parity(one, two, is_alike=not fields))))
 
 
-def _notes(one: Group, two: Group) -> tuple[str, ...]:
+def _notes(one: Group, two: Group) -> tuple[Note, ...]:
     """Return the allowed differences of the plans."""
     named = {"benchmark", "case", "replicas", "processes_per_replica", "precision", "preset"}
     shown = [name for name in differing(one, two) if name not in named]
     return tuple(
-        f"{name}: {getattr(one.key, name)} in A, {getattr(two.key, name)} in B" for name in shown
+        note(
+            "differs-in-a-b",
+            field=name,
+            a=str(getattr(one.key, name)),
+            b=str(getattr(two.key, name)),
+        )
+        for name in shown
     )
 
 

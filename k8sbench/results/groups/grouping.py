@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.messages import Arg, Note, note, quoted
 from k8sbench.model import verdict
 from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
@@ -41,7 +42,6 @@ from k8sbench.model.measurement import (
     Arithmetic,
 )
 from k8sbench.model.phase import Phase
-from k8sbench.model.plain_text import share
 from k8sbench.model.profile import Progress
 from k8sbench.model.run import Run
 from k8sbench.results.groups import rejections, speedup, t_test
@@ -139,7 +139,7 @@ def _group(
     counted = [c for c in candidates if c.counts]
     rates = [candidate.rates[estimator] for candidate in counted]
     figures, reasons = _figures(rates, planned, is_unsteady=is_unsteady)
-    missing: dict[str, str] = {}
+    missing: dict[str, Note] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
     parameters, gmac = _model(first.run.facts, measured, missing)
@@ -211,7 +211,7 @@ def _figures(
             f"The {len(rates)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
             " and none is plainly apart from the others."
         )
-        unknown = {"low": None, "high": None, "interval_reason": "the runs are unsteady"}
+        unknown = {"low": None, "high": None, "interval_reason": note("runs-unsteady")}
         figures = msgspec.structs.replace(figures, **unknown)
         return figures, (rejections.UNSTEADY_RUNS.finding(text),)
     if figures.low is not None and figures.high is not None and planned.preset != "smoke":
@@ -346,38 +346,36 @@ _GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
 
 
 def _model(
-    facts: Facts, measured: Sequence[Candidate], missing: dict[str, str]
+    facts: Facts, measured: Sequence[Candidate], missing: dict[str, Note]
 ) -> tuple[int | None, float | None]:
     """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
     counts = {c.measurement.parameters for c in measured if c.measurement.parameters is not None}
     known = facts.fingerprint
     parameters = max(counts) if counts else known.parameters if known else None
     if len(counts) > 1:
-        missing["parameters"] = "the runs report different numbers of parameters"
+        missing["parameters"] = note("parameters-differ")
         parameters = None
     elif parameters is None:
-        missing["parameters"] = "neither the runs nor the catalog say how many"
+        missing["parameters"] = note("parameters-unknown")
     if known is None:
-        missing["gmac"] = "the catalog has no fingerprint of the model"
-        if facts.job is not None:
-            missing["gmac"] += "; observe with --benchmark FILE, which has one"
+        missing["gmac"] = note("no-fingerprint" + "-observed" * (facts.job is not None))
     elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
-        missing["gmac"] = (
-            f"the runs report {max(counts):,} parameters, the catalog's model has"
-            f" {known.parameters:,}"
+        missing["gmac"] = note(
+            "parameters-unlike", runs=f"{max(counts):,}", catalog=f"{known.parameters:,}"
         )
     else:
         return parameters, known.at(facts.sequence_length).gmac
     return parameters, None
 
 
-def _arithmetic(measured: Sequence[Candidate], missing: dict[str, str]) -> Arithmetic | None:
+def _arithmetic(measured: Sequence[Candidate], missing: dict[str, Note]) -> Arithmetic | None:
     """Return the operations' types if all runs state the same."""
     arithmetics = [c.measurement.arithmetic for c in measured]
     if arithmetics and all(other == arithmetics[0] for other in arithmetics) and arithmetics[0]:
         return arithmetics[0]
-    missing["arithmetic"] = (
-        "the runs state different ones" if any(arithmetics) else "the runs do not state it"
+    is_stated = any(arithmetics)
+    missing["arithmetic"] = note(
+        "arithmetic-differs-in-runs" if is_stated else "arithmetic-not-stated"
     )
     return None
 
@@ -409,16 +407,12 @@ def _by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
     }
 
 
-def _tokens_per_sample(counted: Sequence[Candidate], missing: dict[str, str]) -> int | None:
+def _tokens_per_sample(counted: Sequence[Candidate], missing: dict[str, Note]) -> int | None:
     """Return the tokens of a sample if all runs state the same."""
     stated = {_tokens_of_run(candidate) for candidate in counted}
     if len(stated) == 1 and (tokens := stated.pop()) is not None:
         return tokens
-    missing["tokens_per_sample"] = (
-        "the runs state different tokens of a sample"
-        if stated
-        else "the runs do not state the tokens of a sample"
-    )
+    missing["tokens_per_sample"] = note("tokens-differ" if stated else "tokens-not-stated")
     return None
 
 
@@ -441,7 +435,7 @@ def _unit(candidate: Candidate) -> str:
 
 
 def _accuracy(
-    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, str]
+    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, Note]
 ) -> AccuracyResult | None:
     """Return the middle run's best evaluation; of two, the worse."""
     accuracies = [c.measurement.accuracy for c in counted if c.measurement.accuracy is not None]
@@ -452,18 +446,18 @@ def _accuracy(
     return accuracies[(len(accuracies) - 1) // 2]
 
 
-def _no_accuracy(measured: Sequence[Candidate]) -> str:
+def _no_accuracy(measured: Sequence[Candidate]) -> Note:
     """Return why no run that counts has an accuracy."""
     if any(c.measurement.accuracy is not None for c in measured):
-        return "no valid figure"
+        return note("no-valid-figure")
     whys = {c.measurement.missing.get("accuracy") for c in measured}
     if whys - {None, verdict.NO_EVALUATION}:
-        return "no value of an evaluation is read"
-    return "no run evaluated its model"
+        return note("no-evaluation-read")
+    return note("no-evaluation")
 
 
 def _time_to_train(
-    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, str]
+    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, Note]
 ) -> tuple[float | None, int | None]:
     """Return the median seconds to the target, and the runs that reached it.
 
@@ -482,34 +476,33 @@ def _time_to_train(
     return statistics.median(math.inf if s is None else s for s in times), reached
 
 
-def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> str:
+def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> Note:
     """Tell why most runs have no time to train."""
     if {c.measurement.target for c in counted} == {None}:
-        return "the runs have no target accuracy"
+        return note("no-target-accuracy")
     if not reached:
         return _no_target(counted)
-    runs = share(reached, len(counted), "run")
+    runs: dict[str, Arg] = {"reached": reached, "runs": len(counted)}
     if timed == reached:
-        return f"{runs} reached a target accuracy: no majority"
+        return note("reached-no-majority", **runs)
     of_runs = (c.measurement for c in counted if c.measurement.is_at_target)
     why = (measured.missing.get("time_to_train_s", "") for measured in of_runs)
-    known = "; ".join(sorted({text.rstrip(".") for text in why if text}))
+    runs["why"] = "; ".join(sorted({text.rstrip(".") for text in why if text}))
     if not timed:
-        return f"{runs} reached the target, at a time that is not known: {known}"
-    return f"{runs} reached the target, {timed} at a known time: {known}"
+        return note("reached-at-unknown-time", **runs)
+    return note("reached-some-timed", timed=timed, **runs)
 
 
-def _no_target(counted: Sequence[Candidate]) -> str:
+def _no_target(counted: Sequence[Candidate]) -> Note:
     """Tell the target that no run reached, and which times the logs themselves state."""
     targets = sorted({c.measurement.target for c in counted if c.measurement.target is not None})
-    whose = "the catalog's" if counted[0].run.planned is None else "its target of"
-    text = f"no run reached {whose} {' or '.join(f'{target:g}' for target in targets)} %"
+    whose = "catalog" if counted[0].run.planned is None else "own"
+    said = note(f"no-run-reached-{whose}", targets=" / ".join(f"{target:g}" for target in targets))
     stated = {reported(c.measurement.environment, OWN_TIME_TO_TRAIN): None for c in counted}
     times = [f"{time} s" for time in stated if time is not None]
     if not times:
-        return text
-    log = "the log itself reports" if len(counted) == 1 else "the logs themselves report"
-    return f"{text}; {log} {' and '.join(times)}"
+        return said
+    return note("log-reports-times", said=said, logs=len(counted), times=tuple(times))
 
 
 def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
@@ -532,17 +525,17 @@ def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
     )
 
 
-def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> float | None:
+def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, Note]) -> float | None:
     """GPU-hours of all runs that ended, whether they count or not."""
     if any(c.run.facts.device == "cpu" for c in candidates):
-        missing["gpu_hours"] = "no GPU was used"
+        missing["gpu_hours"] = note("no-gpu-used")
         return None
     if any(c.run.facts.backend == "imported" for c in candidates):
         missing["gpu_hours"] = IMPORTED
         return None
     ended = [c.run for c in candidates if c.run.ended_at is not None]
     if not ended:
-        missing["gpu_hours"] = "no run has ended yet"
+        missing["gpu_hours"] = note("no-run-ended")
         return None
     hours = 0.0
     for run in ended:
@@ -552,7 +545,7 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
             return None
         held = [t.at for t in run.history if t.phase in _GPU_HELD]
         if not held and run.phase is Phase.SUCCEEDED:
-            missing["gpu_hours"] = "the history does not say when the runs started"
+            missing["gpu_hours"] = note("start-unknown")
             return None
         if held and run.ended_at is not None:
             seconds = run.ended_at - min(held) - (run.queued_s(min(held)) or 0.0)
@@ -562,20 +555,20 @@ def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, str]) -> floa
 
 
 _UNKNOWN = {
-    "queued_s": "no run is known to have waited in a queue",
-    "data_fraction": "the runs do not report how long they wait for data",
+    "queued_s": note("no-queue"),
+    "data_fraction": note("data-wait-unknown"),
 }
 """Field of a group → reason why no run has a value."""
 
 
-def _median(name: str, values: Iterable[float | None], missing: dict[str, str]) -> float | None:
+def _median(name: str, values: Iterable[float | None], missing: dict[str, Note]) -> float | None:
     known = [value for value in values if value is not None]
     if not known:
         missing[name] = _UNKNOWN[name]
     return statistics.median(known) if known else None
 
 
-def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, float]:
+def _gpu(counted: Sequence[Candidate], missing: dict[str, Note]) -> dict[str, float]:
     """The GPU metrics of a row, of the runs that have them."""
     figures: dict[str, float] = {}
     for name, metric in ROW_FIGURES.items():
@@ -585,17 +578,18 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, str]) -> dict[str, flo
         elif counted:
             why = counted[0].measurement.missing
             on_cpu = counted[0].run.facts.device == "cpu"
-            otherwise = "no GPU was used" if on_cpu else "no source of GPU metrics was asked"
-            missing[name] = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics", otherwise)
+            otherwise = note("no-gpu-used" if on_cpu else "no-gpu-source")
+            text = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics")
+            missing[name] = quoted(text) if text else otherwise
             if counted[0].run.facts.backend == "imported" and not on_cpu:
                 missing[name] = IMPORTED
     return figures
 
 
-def _judgements(counted: Sequence[Candidate]) -> tuple[str, ...]:
+def _judgements(counted: Sequence[Candidate]) -> tuple[Note, ...]:
     """Return the limits that the runs' GPU metrics show."""
     metrics = (c.measurement.gpu_metrics for c in counted)
-    return tuple(dict.fromkeys(m.judgement for m in metrics if m and m.judgement))
+    return tuple(dict.fromkeys(quoted(m.judgement) for m in metrics if m and m.judgement))
 
 
 def joined(values: Iterable[str | None]) -> str | None:
@@ -603,15 +597,15 @@ def joined(values: Iterable[str | None]) -> str | None:
     return " + ".join(sorted({value for value in values if value})) or None
 
 
-USE_REPEATS = "use --repeats 5"
+USE_REPEATS = note("more-repeats")
 MORE = {
-    "imported": "import more logs of the case",
-    "observed": "observe more jobs of the case in one set",
+    "imported": note("more-imports"),
+    "observed": note("more-observed"),
 }
 """Backend → way to more runs of a case, of a program that k8sbench did not run."""
 
 
-def spread(rates: Sequence[float], *, more: str = USE_REPEATS) -> Spread:
+def spread(rates: Sequence[float], *, more: Note = USE_REPEATS) -> Spread:
     """Median, mean, extremes and interval of at least one rate.
 
     The interval is Student's, of the mean logarithm, and holds the median, too: of many skewed runs
@@ -634,5 +628,5 @@ def spread(rates: Sequence[float], *, more: str = USE_REPEATS) -> Spread:
         cv=statistics.stdev(rates) / mean if len(rates) > 1 else None,
         low=low,
         high=high,
-        interval_reason=f"one run only: no spread; {more}" if low is None else None,
+        interval_reason=note("one-run-only", more=more) if low is None else None,
     )

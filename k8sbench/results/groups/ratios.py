@@ -15,19 +15,21 @@ import msgspec
 from k8sbench.catalog.plan_choices import parse_case
 from k8sbench.catalog.published import Accuracy, Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
+from k8sbench.messages import Note, note
 from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, number_format, peak_of, plain_name
 from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
+from k8sbench.model.plain_text import ABSENT
 from k8sbench.model.plan import SEQUENCE_LENGTH, is_bandwidth
 from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.speed_options import option_words
 
 IDS = {"batch_size": "batch", "gpu_model": "gpu-model", "data_digest": "data"}
 """Field of the case → id of a difference, if not the field's name."""
-DATA_UNSTATED = "the log does not say whether data was real or synthetic"
+DATA_UNSTATED = note("data-not-stated")
 """Note of a figure whose logs name no data."""
-ODD = "the published figure is odd by its own report"
+ODD = note("published-odd")
 """Note of a figure that the catalog marks."""
 _OF_RECIPE = "eval_accuracy"
 """AI-Rank's name for whatever accuracy a recipe has."""
@@ -113,7 +115,7 @@ def _trained(
         unlike = _unlike_trained(group, figure, variant, figure.accuracy)
         is_part = any(reason.id == ENDS_EARLY.id for m in group.members for reason in m.reasons)
         if "target" in (group.ended_by or ""):
-            notes.append("stopped at the target")
+            notes.append(note("stopped-at-target"))
         elif training is None and is_part:
             unlike.append("length")
     unlike += ["no-figure"] if ours is None and group.spread is not None else []
@@ -168,18 +170,22 @@ def _deviation(
     theirs = figure.corrected or published
     notes = []
     if group.facts.impl != "upstream":
-        notes.append(f"impl {group.facts.impl}")
+        notes.append(note("impl-of", impl=group.facts.impl))
     data = "real" if _is_published_data(group, variant) else data_source(group.facts.data)
     if group.facts.data == "synthetic-host":
-        notes.append("data synthetic-host")  # also where theirs is synthetic: loaders cost time
+        notes.append(
+            note("data-of", data="synthetic-host")
+        )  # also where theirs is synthetic: loaders cost time
     elif data != figure.data:
-        notes.append(_logged_data(group) if data == "unknown" else f"data {data}")
-    notes += option_words(group.facts.options)
+        notes.append(_logged_data(group) if data == "unknown" else note("data-of", data=data))
+    notes += [note("option-of", option=one) for one in option_words(group.facts.options)]
     if figure.aggregate == "mean":
-        notes.append("published mean of runs, here the median")
+        notes.append(note("published-mean"))
     if figure.corrected is not None:
         wrong, corrected = figure.throughput, figure.corrected
-        notes.append(f"published {wrong:.7g} is wrong by its own logs ({corrected:.7g})")
+        notes.append(
+            note("published-wrong", published=f"{wrong:.7g}", corrected=f"{corrected:.7g}")
+        )
     elif figure.anomalous:
         notes.append(ODD)
     ratios = None
@@ -243,11 +249,13 @@ def _is_published_data(group: Group, variant: Variant) -> bool:
     return archive is not None and group.data_md5 == archive
 
 
-def _logged_data(group: Group) -> str:
+def _logged_data(group: Group) -> Note:
     """Tell which data the logs name, whose source they do not say."""
     if group.data_name is not None:
-        return f"data in the log: {group.data_name}"
-    return DATA_UNSTATED if group.data_md5 is None else f"data in the log: MD5 {group.data_md5}"
+        return note("data-in-log", name=group.data_name)
+    if group.data_md5 is None:
+        return DATA_UNSTATED
+    return note("data-in-log-md5", md5=group.data_md5)
 
 
 def data_source(data: str) -> str:
@@ -294,12 +302,12 @@ def parity(paddle: Group, pytorch: Group) -> Parity:
     unlike = _unlike(paddle, pytorch)
     notes = []
     if paddle.facts.impl != pytorch.facts.impl:
-        notes.append(f"impl {paddle.facts.impl} : {pytorch.facts.impl}")
+        notes.append(note("impls-of", paddle=paddle.facts.impl, pytorch=pytorch.facts.impl))
     if paddle.key.set_name != pytorch.key.set_name:
-        notes.append(f"sets {paddle.key.set_name} : {pytorch.key.set_name}")
-    fast = [", ".join(option_words(g.facts.options)) or "none" for g in (paddle, pytorch)]
+        notes.append(note("sets-of", paddle=paddle.key.set_name, pytorch=pytorch.key.set_name))
+    fast = [option_words(g.facts.options) or note("no-options") for g in (paddle, pytorch)]
     if fast[0] != fast[1]:
-        notes.append(f"speed options {fast[0]} : {fast[1]}")
+        notes.append(note("speed-options-of", paddle=fast[0], pytorch=fast[1]))
     if "arithmetic" in unlike:
         notes.append(_unlike_types(paddle.arithmetic, pytorch.arithmetic))
     ratio = None
@@ -373,16 +381,18 @@ def _unlike_arithmetic(one: Group, two: Group, *, is_alike: bool) -> bool:
     return one.arithmetic.types != two.arithmetic.types
 
 
-def _unlike_types(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> str:
+def _unlike_types(paddle: Arithmetic | None, pytorch: Arithmetic | None) -> Note:
     """The kinds of operations whose types differ, or who does not state any."""
     sides = {"Paddle": paddle, "PyTorch": pytorch}
     if paddle is None or pytorch is None:
         missing = [name for name, stated in sides.items() if stated is None]
-        return f"types of AMP's operations not reported by {' and '.join(missing)}"
+        if len(missing) > 1:
+            return note("types-not-reported-by-both")
+        return note("types-not-reported", names=missing[0])
     one, two = paddle.types, pytorch.types
     kinds = sorted(kind for kind in {*one, *two} if one.get(kind) != two.get(kind))
-    shown = (f"{kind} {one.get(kind, 'none')} : {two.get(kind, 'none')}" for kind in kinds)
-    return f"arithmetic differs in {', '.join(shown)}"
+    shown = (f"{kind} {one.get(kind, ABSENT)} : {two.get(kind, ABSENT)}" for kind in kinds)
+    return note("types-differ", kinds=tuple(shown))
 
 
 def _same(one: float | None, two: float | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
+from k8sbench.messages import Note, note, of_catalog
 from k8sbench.model import arithmetic
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Deviation, Figure, Group, Result
@@ -27,7 +28,7 @@ BY_RULE = ("head", "norm")
 ArcFace's loss head and the norm layer, as the program reports or takes them: allowed in a speedup,
 and footnoted.
 """
-SYNC_BN_NOTE = "synchronised batch norm on several GPUs, plain batch norm on one"
+SYNC_BN_NOTE = note("sync-bn")
 
 
 def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]:
@@ -40,7 +41,7 @@ def scaling(group: Group, among: Sequence[Group]) -> tuple[Figure, Group | None]
         if alone := base.by_estimator.get(group.estimator):
             notes = _speedup_notes(group, base)
             return Figure(value=group.spread.median / alone, notes=notes), base
-        reason = f"{base.key.id} has no figure by {group.estimator}"
+        reason = note("no-figure-by", group=base.key.id, estimator=group.estimator)
     return Figure(value=None, reason=reason), None
 
 
@@ -52,7 +53,7 @@ def efficiency(group: Group, speedup: Figure) -> Figure:
     return msgspec.structs.replace(speedup, value=speedup.value / gpus)
 
 
-def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
+def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, Note | None]:
     """Return the 1x1 group of the speedup, or why there is none.
 
     A 1x1 group is its own. Else one of the same window comes first, then the group's own set, then
@@ -74,29 +75,29 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, str]:
     mine.sort(key=nearness, reverse=True)
     for other in mine:
         if other.state == "valid" and not _unlike(group, other):
-            return other, ""
+            return other, None
     if not mine:
-        return None, "no 1x1 case to refer to"
+        return None, note("no-single-case")
     near = min(mine, key=lambda other: len(_unlike(group, other)))
     if unlike := _unlike(group, near):
-        return None, f"no equal 1x1 case: {near.key.id} differs in {', '.join(unlike)}"
-    return None, "no valid figure for the 1x1 case to refer to"
+        return None, note("no-equal-single-case", group=near.key.id, fields=tuple(unlike))
+    return None, note("no-single-figure")
 
 
-def _no_speedup(group: Group) -> str | None:
+def _no_speedup(group: Group) -> Note | None:
     if is_bandwidth(group.facts.unit):
-        return "bus bandwidth: comparable as it is"
+        return note("bus-bandwidth")
     if group.smoke:
-        return "smoke run: a functional test, not a speed measurement"
+        return note("smoke-no-speed")
     if group.on_cpu:
-        return "CPU processes share the machine: no speedup"
+        return note("cpu-shares-machine")
     if group.key.backend == "local" and group.key.replicas > 1:
-        return "the replicas shared one machine: no speedup"
+        return note("replicas-share-machine")
     if group.state != "valid":
-        return "no valid figure"
+        return note("no-valid-figure")
     if group.key.gpu_model == "unknown":
         is_imported = group.key.backend == "imported"
-        return "the GPU model is not stated" + "; give it with --gpu-model" * is_imported
+        return note("gpu-model-not-stated" + "-imported" * is_imported)
     return None
 
 
@@ -131,20 +132,20 @@ def _differs(name: str, group: Group, other: Group) -> bool:
     return group.key.differs(other.key, name)
 
 
-def _speedup_notes(group: Group, base: Group) -> tuple[str, ...]:
+def _speedup_notes(group: Group, base: Group) -> tuple[Note, ...]:
     mine = _by_rule(group)
     alone = _by_rule(base)
     notes = [
-        f"{name}: {mine[name]}, on one GPU {alone[name]}"
+        note("option-differs", option=name, value=str(mine[name]), alone=str(alone[name]))
         for name in BY_RULE
         if mine[name] != alone[name]
     ]
     if group.facts.sync_bn and not base.facts.sync_bn and mine["norm"] == alone["norm"]:
         notes.append(SYNC_BN_NOTE)
     if base.key.window != group.key.window:
-        notes.append(f"windows: {group.window} iterations, on one GPU {base.window}")
+        notes.append(note("windows-differ", iterations=str(group.window), alone=str(base.window)))
     if base.key.set_name != group.key.set_name:
-        notes.append(f"1x1 case of another set: {base.key.set_name}")
+        notes.append(note("single-case-of-set", set=base.key.set_name))
     return tuple(notes)
 
 
@@ -152,36 +153,40 @@ def _by_rule(group: Group) -> dict[str, object]:
     return {n: group.by_rule.get(n, group.facts.options.get(n, "default")) for n in BY_RULE}
 
 
-def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[str, ...]:
+def case_notes(spec: BenchmarkSpec | None, group: Group, base: Group) -> tuple[Note, ...]:
     """Return the differences that the benchmark's own rule makes."""
     facts = group.facts
     variant = None if spec is None else spec.variant(facts.framework, facts.variant)
     if variant is None:
         return ()
     cases = dict.fromkeys((base.key.case, group.key.case))
-    return tuple(f"{c}: {variant.case_notes[c]}" for c in cases if c in variant.case_notes)
+    return tuple(
+        note("of-case", case=c, note=of_catalog(variant.case_notes[c]))
+        for c in cases
+        if c in variant.case_notes
+    )
 
 
-def _noted(group: Group, figure: Figure, of_cases: Sequence[str] = ()) -> Figure:
+def _noted(group: Group, figure: Figure, of_cases: Sequence[Note] = ()) -> Figure:
     """Finish the notes of a figure: add those on the cases, and name the catalog's as such.
 
     A note on a case is more exact than the general one, which it replaces.
     """
-    own = [note for note in figure.notes if not (of_cases and note == SYNC_BN_NOTE)]
+    own = [one for one in figure.notes if not (of_cases and one == SYNC_BN_NOTE)]
     catalogs = (SYNC_BN_NOTE, *of_cases)
     notes = (_by_catalog(group, n) if n in catalogs else n for n in (*own, *of_cases))
     return msgspec.structs.replace(figure, notes=tuple(notes))
 
 
-def _by_catalog(group: Group, note: str) -> str:
+def _by_catalog(group: Group, said: Note) -> Note:
     """Name the source of a note that no log of another program has confirmed."""
-    return f"by the catalog, {note}" if group.planned is None else note
+    return note("by-the-catalog", note=said) if group.planned is None else said
 
 
-def _no_entry(facts: Facts) -> str:
+def _no_entry(facts: Facts) -> Note:
     if not facts.spec_source:
-        return "imported by its log format alone, without a benchmark; --benchmark names one"
-    return f"no catalog entry {facts.benchmark} in {facts.spec_source}"
+        return note("no-benchmark")
+    return note("no-catalog-entry", benchmark=str(facts.benchmark), source=facts.spec_source)
 
 
 # -- results --------------------------------------------------------------------------------------
@@ -208,7 +213,7 @@ def results(
     made = []
     for group in groups:
         speedup, base = scaling(group, among)
-        of_cases: tuple[str, ...] = ()
+        of_cases: tuple[Note, ...] = ()
         theirs = dict[str, dict[int, float]]()
         spec = find(group.facts) if published or base is not None else None
         if base is not None:
@@ -217,14 +222,14 @@ def results(
         median = None if group.spread is None else group.spread.median
         speed, share = arithmetic.arithmetic_speed(group, median)
         deviations: tuple[Deviation, ...] | None = None
-        why: str | None = None
+        why: Note | None = None
         if published:
             if spec is None:
                 why = _no_entry(group.facts)
             else:
                 deviations = ratios.deviations_of(group, spec)
                 if not deviations:
-                    why = "the catalog has no published figure of this variant"
+                    why = note("no-published-of-variant")
         made.append(
             Result(
                 group=group,

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from k8sbench import messages
 from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Result
 from k8sbench.results.groups.speedup import unlike_but_in_precision
 from k8sbench.results.report import formats, standing_out
 from k8sbench.results.report.columns import as_published, is_of_case, nearest
-from k8sbench.results.report.words import join, note, phrase, say
+from k8sbench.results.report.group_words import said_of
+from k8sbench.results.report.noted_tables import Footnote, of_runs
+from k8sbench.results.report.words import join, say
 
 APART = 0.02
 """Relative difference between two estimators from which both are named."""
@@ -118,9 +121,9 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     if (throttled := group.gpu.get("throttled", 0.0)) >= THROTTLED:
         yield say(lang, "was_throttled", share=formats.percent(throttled))
     for judgement in group.judgements:
-        yield phrase(lang, judgement)
+        yield messages.text(lang, judgement)
     for reason in group.reasons:
-        yield note(lang, f"{reason.id}: {reason.sentence}")
+        yield messages.text(lang, of_runs(Footnote(said=said_of(reason)), reason.id))
     one = nearest(result, "throughput")
     ratios = [] if one is None else [one.ratio, *(one.ratios or ())]
     is_far = any(ratio is not None and abs(ratio) >= APART for ratio in ratios)

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
 from k8sbench.model.group import MissingIn, Result
@@ -40,10 +41,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a case shows."""
 
     kind: Kind
-    label: str
+    label: Note
     """The kind in words; of an invalid case, its state."""
-    words: tuple[str, ...] = ()
-    """Phrases behind the label: the kind of the change, or the ids of the reasons."""
+    words: tuple[Note | str, ...] = ()
+    """What stands behind the label: the kind of the change, or the ids of the reasons."""
     since: str = ""
     """Set that it begins with; empty without one."""
     change: float | None = None
@@ -115,7 +116,7 @@ def _findings(
         newest = ended[-1].group.key.set_name
         yield Finding(
             kind="missing",
-            label="missing",
+            label=note("found-missing"),
             since=lacking.since,
             sides=(newest, lacking.since),
         )
@@ -136,8 +137,8 @@ def _marked(one: CaseHistory, known: Sequence[Point]) -> Iterator[Finding]:
         by_person = closed.by == "person"
         yield Finding(
             kind="closed",
-            label="level accepted" if by_person else "recovered",
-            words=(f"{times.minute(closed.at)}", f"was open since {closed.since}"),
+            label=note("found-accepted" if by_person else "found-recovered"),
+            words=(times.minute(closed.at), note("found-was-open", set=closed.since)),
             since=closed.since,
             sides=_sides(one, closed.since),
         )
@@ -148,7 +149,7 @@ def _marked(one: CaseHistory, known: Sequence[Point]) -> Iterator[Finding]:
         yield _change("changed", one, marks[-1], known)
     elif marks:
         mark = marks[-1]
-        words = (f"({formats.signed_percent(mark.change)} in {mark.since})",)
+        words = (note("found-in", change=formats.signed_percent(mark.change), set=mark.since),)
         sides = _sides(one, mark.since, newest=mark.since)
         yield Finding(
             kind="back", label=group_words.BACK, words=words, since=mark.since, sides=sides
@@ -162,15 +163,15 @@ def _change(kind: Kind, one: CaseHistory, change: Open | Mark, known: Sequence[P
         for point in known
         if point.mark is not None and point.mark.is_change and point.mark.since == change.since
     ]
-    words: list[str] = [change.kind]
+    words: list[Note | str] = [note(f"found-{change.kind}")]
     name, mark = marks[-1] if marks else (change.since, None)
     if change.kind == "drift" and name != change.since:
-        words.append(f"in the course of {change.since} to {name}")
+        words.append(note("found-in-course", set=change.since, until=name))
     if mark is not None and mark.together:
-        words.append(f"all {mark.together} cases together")
+        words.append(note("found-together", cases=mark.together))
     return Finding(
         kind=kind,
-        label=kind,
+        label=note(f"found-{kind}"),
         words=tuple(words),
         since=change.since,
         change=change.change,
@@ -190,8 +191,11 @@ def _alternating(one: CaseHistory, levels: Alternation) -> Finding:
     apart = formats.percent(math.expm1(levels.high - levels.low))
     return Finding(
         kind="alternating",
-        label="alternating",
-        words=(f"between {low} and {high} {one.group.unit}", f"{apart} apart"),
+        label=note("mark-alternating"),
+        words=(
+            note("found-between", low=low, high=high, unit=one.group.unit),
+            note("found-apart", apart=apart),
+        ),
     )
 
 
@@ -201,8 +205,8 @@ def _gone(one: CaseHistory, still: Open, lacking: MissingIn) -> Finding:
     change = formats.signed_percent(still.change)
     return Finding(
         kind="missing",
-        label="not measured",
-        words=(f"since {name} (open: {change} since {still.since})",),
+        label=note("found-not-measured"),
+        words=(note("found-open-since", set=name, change=change, since=still.since),),
         since=still.since,
         change=still.change,
         sides=(name, lacking.since),
@@ -218,7 +222,7 @@ def _invalid(ended: Sequence[Point]) -> Iterator[Finding]:
     *_, first = streak
     yield Finding(
         kind="invalid",
-        label=group.state,
+        label=group_words.state_of(group.state),
         words=tuple(group.ids("reject")),
         since=first.group.key.set_name,
     )

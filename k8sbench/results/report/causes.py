@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.messages import Arg, Lang, Note, note
 from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
 from k8sbench.model.errors import list_few
 from k8sbench.model.plain_text import clean
 from k8sbench.results.report import formats, words
-from k8sbench.results.report.tables import escaped, wrapped
+from k8sbench.results.report.noted_tables import escaped
+from k8sbench.results.report.tables import wrapped
 
 MOST = 5
 """Causes that are printed."""
@@ -45,7 +47,7 @@ def markdown(compared: Comparison, names: Sequence[str]) -> list[str]:
 
 
 def of_begin(
-    begin: OpenBegin, names: Sequence[str], lang: str, dates: Mapping[str, str]
+    begin: OpenBegin, names: Sequence[str], lang: Lang, dates: Mapping[str, str]
 ) -> tuple[str, list[str]]:
     """Write which open changes began in a set, and their causes, likeliest first.
 
@@ -107,41 +109,41 @@ def _heading(cause: Cause, compared: Comparison) -> str:
     return f"What changed{since} in the {cause.explains} {cases}, likeliest first:"
 
 
-def _sentence(cause: Cause, compared: Comparison, names: Sequence[str], lang: str = "en") -> str:
+def _sentence(cause: Cause, compared: Comparison, names: Sequence[str], lang: Lang = "en") -> str:
     by_name: dict[str, list[Difference]] = {}
     for fact in cause.facts:
         by_name.setdefault(fact.name, []).append(fact)
     told = _listed([_fact(values, lang) for values in by_name.values()], lang)
-    if len(by_name) > 1 and cause.facts[0].kind != "gpu":
-        told += words.phrase(lang, " (cannot be told apart)")
-    colon, comma, full_stop = ("：", "，", "。") if lang == "zh" else (": ", ", ", ".")
-    where = (words.phrase(lang, part) for part in _where(cause, compared, names, lang))
-    return f"{told}{colon}{comma.join(where)}{full_stop}"
+    is_joint = len(by_name) > 1 and cause.facts[0].kind != "gpu"
+    where = tuple(_where(cause, compared, names, lang))
+    return words.say(lang, "cause-joint" if is_joint else "cause", facts=told, where=where)
 
 
-def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: str) -> Iterator[str]:
-    """Yield phrases that say in which cases the facts differ."""
+def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: Lang) -> Iterator[Note]:
+    """Yield in which cases the facts differ."""
     its = _listed([names[place] for place in cause.cases], lang)
     if cause.explains is None:
         both = sum(case.a is not None and case.b is not None for case in compared.cases)
-        yield "in all cases" if len(cause.cases) == both else f"in {its}"
+        yield note("cause-in-all") if len(cause.cases) == both else note("cause-in", cases=its)
         return
     findings = [case.finding for case in compared.cases]
     changed = findings.count(cause.explains)
     others = findings.count("no-difference")
+    kind = note(f"cases-{cause.explains}")
     if len(cause.cases) < changed:
-        yield f"in {len(cause.cases)} of the {changed} {cause.explains} cases ({its})"
+        counts: dict[str, Arg] = {"number": len(cause.cases), "of": changed}
+        yield note("cause-in-some", kind=kind, cases=its, **counts)
     elif changed == 1:
-        yield f"in the {cause.explains} case"
+        yield note("cause-in-the-case", kind=kind)
     else:
-        yield f"in all {changed} {cause.explains} cases"
+        yield note("cause-in-all-cases", number=changed, kind=kind)
     if cause.others:
-        yield f"but in {len(cause.others)} of the {others} unchanged, too"
+        yield note("cause-also-unchanged", number=len(cause.others), of=others)
     elif others:
-        yield f"in none of the {others} unchanged"
+        yield note("cause-in-no-unchanged", number=others)
 
 
-def _listed(parts: Sequence[str], lang: str) -> str:
+def _listed(parts: Sequence[str], lang: Lang) -> str:
     """List the first parts, and say how many more there are."""
     if lang != "zh":
         return list_few(parts, MOST_FACTS)
@@ -149,10 +151,10 @@ def _listed(parts: Sequence[str], lang: str) -> str:
     return "、".join(parts[:MOST_FACTS]) + more
 
 
-def _fact(values: Sequence[Difference], lang: str) -> str:
+def _fact(values: Sequence[Difference], lang: Lang) -> str:
     """Write a fact with its values: ``driver 550.54 → 555.42``."""
     first = values[0]
-    name = words.title(first.name) if lang == "zh" else first.name
+    name = words.name_of_fact(lang, first.name)
     changes = [value.change for value in values if value.change is not None]
     if first.name == "node":
         come = sorted({name for value in values for name in (value.b or "").split(", ")})
@@ -168,9 +170,9 @@ def _fact(values: Sequence[Difference], lang: str) -> str:
     return f"{name} {both}{more}{change if len(pairs) == 1 else ''}"
 
 
-def _value(text: str | None, lang: str) -> str:
+def _value(text: str | None, lang: Lang) -> str:
     """Shorten digests and long texts."""
     if text is None:
-        return words.phrase(lang, "none")
+        return words.say(lang, "no-options")
     text = re.sub(r"\b((?:sha256:)?[0-9a-f]{12})[0-9a-f]{20,}\b", r"\1", text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

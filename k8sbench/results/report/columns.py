@@ -6,9 +6,10 @@ notes why a row lacks GPU metrics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
+from k8sbench.messages import Arg, Lang, Note, note, of_catalog
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
@@ -21,9 +22,10 @@ from k8sbench.model.group import (
     Result,
     Spread,
 )
-from k8sbench.model.plain_text import ABSENT, counted, share, significant
-from k8sbench.results.report import formats, group_words
+from k8sbench.model.plain_text import ABSENT, significant
+from k8sbench.results.report import formats, group_words, words
 from k8sbench.results.report.group_words import (
+    Mark,
     accuracy,
     footnotes,
     interval,
@@ -32,9 +34,13 @@ from k8sbench.results.report.group_words import (
     precision,
     state,
 )
-from k8sbench.results.report.tables import Cell, Column, absent
+from k8sbench.results.report.noted_tables import Cell, Footnote, absent
+from k8sbench.results.report.tables import Column
 from k8sbench.results.report.words import say
 
+NO_VALID_FIGURE = note("no-valid-figure")
+DIFFERENT = {"model", "gpu-model", "device", "precision"}
+"""Ids of differences whose words say that something differs."""
 Form = Literal["table", "wide", "document", "report", "page"]
 """Form of a table.
 
@@ -69,7 +75,7 @@ class ResultColumn(Column, frozen=True, kw_only=True):
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
     more.setdefault("cut", not more.get("whole"))
-    return ResultColumn(title, cell=cell, forms=forms or _ALL, **more)
+    return ResultColumn(title, heading=words.title(title), cell=cell, forms=forms or _ALL, **more)
 
 
 def number(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
@@ -126,14 +132,14 @@ def _optional(name: str, write: Callable[[Any], str]) -> Callable[[Result], Cell
     def cell(result: Result) -> Cell:
         value = getattr(result.group, name)
         if value is None:
-            return absent(result.group.missing.get(name, "no valid figure"))
+            return absent(result.group.missing.get(name, NO_VALID_FIGURE))
         return Cell(write(value))
 
     return cell
 
 
 def _write_spread(
-    write: Callable[[Spread], str | None], why: str | None = "no valid figure"
+    write: Callable[[Spread], str | None], why: Note | None = NO_VALID_FIGURE
 ) -> Callable[[Result], Cell]:
     """Write a figure of the valid runs.
 
@@ -169,14 +175,14 @@ def _gpus(result: Result) -> Cell:
 def _runs(result: Result) -> Cell:
     """Count the valid runs, with the reasons of the others as notes."""
     group = result.group
-    rejected = footnotes(group, "reject") if group.spread is not None else ()
-    return Cell(f"{group.counted}/{len(group.members)}", rejected)
+    rejected = footnotes(group, "reject") if group.spread is not None else []
+    return Cell(f"{group.counted}/{len(group.members)}", tuple(rejected))
 
 
 def _throughput(result: Result) -> Cell:
     group = result.group
     if group.spread is None:
-        return Cell(ABSENT, footnotes(group, "reject") or ("no reason known",))
+        return Cell(ABSENT, (*footnotes(group, "reject"),) or (note("no-reason-known"),))
     return Cell(formats.rate(group.spread.median))
 
 
@@ -185,7 +191,7 @@ def _tokens_per_gpu(result: Result) -> Cell:
     if group.spread is None:
         return Cell(ABSENT)
     if group.tokens_per_sample is None:
-        return absent(group.missing.get("tokens_per_sample", "no valid figure"))
+        return absent(group.missing.get("tokens_per_sample", NO_VALID_FIGURE))
     gpus = group.hardware.gpus
     if gpus is None:
         return absent(group_words.NO_GPU)
@@ -197,94 +203,129 @@ def _verdict(result: Result) -> Cell:
 
     Dropped iterations are counted in a column of their own, with the reasons.
     """
+    return _with_marks(result, state(result.group))
+
+
+def _marks_alone(result: Result) -> Cell:
+    """Write the verdict without that a row is valid, which the page says once of all."""
+    is_valid = result.group.state == "valid" and not result.group.smoke
+    return _with_marks(result, None if is_valid else state(result.group))
+
+
+def _with_marks(result: Result, said: Note | None) -> Cell:
+    """Write the marks behind a state, each explained in a note."""
     group = result.group
-    notes = list[str]()
-    parts = [state(group)]
+    notes = list[Note | Footnote]()
     for mark in marks(group):
-        words, _, meaning = mark.partition(": ")
-        if words in ("left out", "warn"):
+        if mark.kind in ("left-out", "warn"):
             continue  # these are notes of their own
-        # What was overruled stands in the table by name.
-        parts += [] if words.startswith("smoke") else [mark if words == "accepted" else words]
-        if meaning and words != "accepted":
-            notes.append(mark)
-    of_sets = _describe_sets(result)
-    parts += of_sets
+        # What was overruled stands in the table by name; the state says of a smoke run that it is.
+        if mark.kind != "smoke":
+            said = _joined("and-then", said, mark.said)
+        if mark.meaning is not None:
+            head = note("mark-smoke") if mark.kind == "smoke" else mark.said
+            notes.append(Footnote(said=mark.meaning, head=head))
+    of_sets = [*_describe_age(result)]
+    for mark in of_sets:
+        said = _joined("and-then", said, mark.said)
+    if result.changed is not None:
+        is_back = result.changed.kind == "back"
+        mark_of = group_words.BACK if is_back else _mark_change(result.changed)
+        said = _joined("and-then" if is_back else "and-beside", said, mark_of)
+    if result.alternating is not None:
+        said = _joined("and-then", said, note("mark-alternating"))
     notes += (*footnotes(group, "warn"), *footnotes(group, "accepted"))
-    notes += (*of_sets.values(), *group.judgements)
-    return Cell("; ".join(parts).replace("; ◀", " ◀"), tuple(notes))
+    notes += (mark.meaning for mark in of_sets if mark.meaning is not None)
+    if result.changed is not None:
+        notes.append(_see_history(group_words.change_of_set(result.changed), result))
+    if result.alternating is not None:
+        said_of = group_words.alternation(result.alternating, group.unit)
+        notes.append(_see_history(said_of, result))
+    head = words.title("GPU metrics")
+    judgements = (Footnote(said=judgement, head=head) for judgement in group.judgements)
+    return Cell(said or "", (*notes, *judgements))
 
 
-def _describe_sets(result: Result) -> dict[str, str]:
-    """Write the change over the case's sets, its age, or newer runs without a figure."""
-    words = {}
+def _joined(how: str, first: Note | None, then: Note) -> Note:
+    return then if first is None else note(how, first=first, then=then)
+
+
+def _describe_age(result: Result) -> Iterator[Mark]:
+    """Yield the age of a row, and newer sets that lack it or have no figure."""
     name = result.group.key.set_name
     if (gone := result.missing_in) is not None:
-        newer = counted(gone.sets, "newer set", ("lacks", "lack"))
-        words[f"missing in {gone.set_name}"] = (
-            f"the row is of set {name}, {_age(gone.behind_s)} older; {newer} it"
+        age = _age(gone.behind_s)
+        yield Mark(
+            said=note("set-missing-in", set=gone.set_name),
+            meaning=note("set-missing-in-meaning", own=name, age=age, sets=gone.sets),
         )
     elif result.behind_s is not None:
         age = _age(result.behind_s)
-        words[f"{age} older"] = f"the row is of set {name}, {age} older than the newest set"
+        yield Mark(
+            said=note("set-older", age=age),
+            meaning=note("set-older-meaning", own=name, age=age),
+        )
     if (later := result.newer) is not None:
-        note = f"newer: set {later.set_name}, {later.state}, has no figure"
-        words[f"newer {later.state}"] = note
-    if (changed := result.changed) is not None:
-        mark, note = _describe_change(changed)
-        words[mark] = f"{note}; see k8sbench history {result.group.key.benchmark}"
-    if (levels := result.alternating) is not None:
-        note = group_words.alternation(levels, result.group.unit)
-        words["alternating"] = f"{note}; see k8sbench history {result.group.key.benchmark}"
-    return words
+        newer = group_words.state_of(later.state)
+        yield Mark(
+            said=note("set-newer", state=newer),
+            meaning=note("set-newer-meaning", set=later.set_name, state=newer),
+        )
 
 
 def _age(seconds: float) -> str:
     return times.duration(60 * round(seconds / 60))
 
 
-def _describe_change(changed: Changed) -> tuple[str, str]:
-    """Write a change, and what it is."""
-    if changed.kind == "back":
-        return group_words.BACK, group_words.change(changed)
-    mark = f"◀ {formats.signed_percent(changed.ratio)}"
-    note = group_words.change(changed)
-    if changed.of_set is not None:
-        of_set = formats.signed_percent(changed.of_set)
-        mark += f", this set {of_set}"
-        note += f"; the set itself {of_set}"
-    return mark, note
+def _mark_change(changed: Changed) -> Note:
+    """Write the size of a change as a mark."""
+    change = formats.signed_percent(changed.ratio)
+    if changed.of_set is None:
+        return note("mark-change", change=change)
+    own = formats.signed_percent(changed.of_set)
+    return note("mark-change-of-set", change=change, own=own)
+
+
+def _see_history(said: Note, result: Result) -> Note:
+    """Name the command that shows more of a change."""
+    return note("see-history", what=said, benchmark=result.group.key.benchmark)
 
 
 def _full_verdict(result: Result) -> Cell:
     """Write the verdict with ids of findings and missing GPU metrics."""
     cell = _verdict(result)
     group = result.group
-    text = cell.text
+    said = cell.text
     if ids := group.ids("reject"):
-        text += f"{': ' if group.spread is None else '; left out: '}{', '.join(ids)}"
-    lacking: dict[str, list[str]] = {}
+        left_out = note("mark-left-out", ids=ids)
+        with_ids = note("state-why", state=said, why=ids)
+        said = with_ids if group.spread is None else note("and-then", first=said, then=left_out)
+    lacking: dict[Note, list[str]] = {}
     for title, name in GPU.items():
         if name not in group.gpu:
             is_imported = group.facts.backend == "imported"
-            why = IMPORTED if is_imported else group.missing.get(name, "no valid figure")
+            why = IMPORTED if is_imported else group.missing.get(name, NO_VALID_FIGURE)
             lacking.setdefault(why, []).append(title)
     notes = (
-        f"no {'GPU metrics' if len(titles) == len(GPU) else ', '.join(titles)}: {why}"
+        note("no-gpu-metrics", why=why)
+        if len(titles) == len(GPU)
+        else note("no-metric", metrics=tuple(map(words.title, titles)), why=why)
         for why, titles in lacking.items()
     )
-    return Cell(text, (*cell.notes, *notes))
+    return Cell(said, (*cell.notes, *notes))
 
 
 def _time(result: Result) -> Cell:
     group, training = result.group, result.group.training
     if group.time_to_train_s is None:
-        return absent(group.missing.get("time_to_train_s", "no valid figure"))
-    aim = "" if training is None or training.target is None else f" of {training.target:g} %"
-    reached = share(group.runs_at_target or 0, group.counted, "run")
-    notes = [f"{reached} reached the target{aim}"]
+        return absent(group.missing.get("time_to_train_s", NO_VALID_FIGURE))
+    counts: dict[str, Arg] = {"reached": group.runs_at_target or 0, "runs": group.counted}
+    if training is None or training.target is None:
+        notes = [note("reached-target", **counts)]
+    else:
+        notes = [note("reached-target-of", target=f"{training.target:g}", **counts)]
     if group.ended_by == "target":
-        notes.append("stopped at the target")
+        notes.append(note("stopped-at-target"))
     return Cell(formats.seconds(group.time_to_train_s), tuple(notes))
 
 
@@ -292,14 +333,15 @@ def _accuracy(result: Result) -> Cell:
     """Write the accuracy at the target, else the best, and how it was reached."""
     group, training, reached = result.group, result.group.training, result.group.accuracy
     if reached is None:
-        return absent(group.missing.get("accuracy", "no valid figure"))
+        return absent(group.missing.get("accuracy", NO_VALID_FIGURE))
     unit = "" if reached.unit in ("%", "fraction") else f" {reached.unit}"
-    figure, _, mark = (accuracy(group) or "").rstrip(")").partition(" (")
-    text = f"{figure}{unit} ({', '.join(filter(None, (reached.metric, mark)))})"
-    notes = [SCRATCH] if training is not None and training.weights == SCRATCH else []
+    figure, is_part = accuracy(group) or ("", False)
+    unfinished = (note("unfinished"),) if is_part else ()
+    shown = note("in-brackets", what=f"{figure}{unit}", more=(reached.metric, *unfinished))
+    notes = [note("from-scratch")] if training and training.weights == SCRATCH else []
     if group.time_to_train_s is not None and reached.at_target not in (None, reached.best):
-        notes.append(f"accuracy at the end of the time to train; best: {percent(reached)}")
-    return Cell(text, tuple(notes))
+        notes.append(note("accuracy-at-end", best=percent(reached)))
+    return Cell(shown, tuple(notes))
 
 
 def _restarts(result: Result) -> Cell:
@@ -337,7 +379,7 @@ def is_of_case(one: Deviation, result: Result) -> bool:
     return (one.case, one.precision) == (result.group.key.case, facts.precision)
 
 
-def as_published(one: Deviation, lang: str = "en") -> str:
+def as_published(one: Deviation, lang: Lang = "en") -> str:
     """Write a figure as it was published, and what its own logs give in place of a wrong one."""
     figure = formats.quantity(one, one.published)
     if one.corrected is None:
@@ -346,7 +388,7 @@ def as_published(one: Deviation, lang: str = "en") -> str:
     return f"{figure}, {by_logs}"
 
 
-def from_corrected(one: Deviation, lang: str) -> str:
+def from_corrected(one: Deviation, lang: Lang) -> str:
     """Write from which figure a deviation is, where it is not the published one."""
     if one.corrected is None:
         return ""
@@ -362,14 +404,14 @@ def _published(result: Result) -> Cell:
     """Write the published figure of the row's own case, else nothing."""
     one = nearest(result)
     if one is None:
-        return absent(result.deviations_reason or "the catalog has no figure of this case")
+        return absent(result.deviations_reason or note("no-published-of-case"))
     if not is_of_case(one, result):
-        return absent("the catalog has no figure of this case and precision")
+        return absent(note("no-published-of-precision"))
     is_time = one.quantity == "time_to_train"
     figure = (formats.seconds if is_time else formats.rate)(one.published)
     # Beside a time to train a throughput needs its unit.
     unit = f" {result.group.unit}" if trains(result) and not is_time else ""
-    return Cell(figure + unit, (f"{one.source}: {one.title}",))
+    return Cell(figure + unit, (Footnote(said=of_catalog(one.title), head=one.source),))
 
 
 def _deviation(result: Result) -> Cell:
@@ -377,13 +419,13 @@ def _deviation(result: Result) -> Cell:
     one = nearest(result)
     if one is None or not is_of_case(one, result) or "no-figure" in one.not_comparable:
         return Cell(ABSENT)  # the published figure, or ours, has the reason
-    if (text := formats.deviation(one)) is None:
-        return Cell(f"≠ {formats.unlike(one.not_comparable)}")
+    if (written := formats.deviation(one)) is None:
+        return Cell(note("and-beside", first="≠", then=formats.unlike(one.not_comparable)))
     others = result.group.by_estimator.keys() - {result.group.estimator}
-    by = [f"deviation by {one.estimator}"] * (one.estimator in others)
+    by = [note("deviation-by", estimator=one.estimator)] * (one.estimator in others)
     if one.ratios is not None:
-        by = ["averaging rule of the published figure unknown: least and most over all rules"]
-    return Cell(text, (*one.notes, *by))
+        by = [note("deviation-of-unknown-rule")]
+    return Cell(written, (*one.notes, *by))
 
 
 def _beside(result: Result) -> Cell:
@@ -393,13 +435,16 @@ def _beside(result: Result) -> Cell:
     """
     published = _published(result)
     deviation = _deviation(result)
-    if deviation.text == ABSENT:
+    if deviation.is_empty:
         return published
-    sign, _, why = deviation.text.partition("≠ ")
-    if not why:
-        return Cell(f"{published.text} {sign or '≠'}", deviation.notes)
-    other = why if why.startswith("different") else f"other {why}"
-    return Cell(f"{published.text} {sign or '≠'}", (f"≠: {other}",))
+    if isinstance(deviation.text, str):
+        return Cell(f"{published.text} {deviation.text}", deviation.notes)
+    one = nearest(result)
+    assert one is not None  # else the deviation is empty
+    is_noun = one.not_comparable[0] not in DIFFERENT
+    word = "unlike-other" if is_noun else "unlike-as"
+    said = note(word, why=formats.unlike(one.not_comparable))
+    return Cell(f"{published.text} ≠", (Footnote(said=said, head="≠"),))
 
 
 # Which rows have a column
@@ -512,7 +557,8 @@ COLUMNS: tuple[ResultColumn, ...] = (
     number("restarts", _restarts, when=_any(lambda r: r.group.training), optional=5),
     *map(_gpu, GPU),
     text("group", _key("id"), "wide", whole=True),
-    text("verdict", _verdict, "table", "page", stays=True, states=True),
+    text("verdict", _verdict, "table", stays=True, states=True),
+    text("verdict", _marks_alone, "page", stays=True, states=True),
     text("verdict", _full_verdict, *FULL, stays=True, states=True),
 )
 """In the order of the tables."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.compared import Compared, Comparison, Figures, NewCase, SinceBaseline
 from k8sbench.model.errors import list_few
 from k8sbench.model.group import Changed, Group
@@ -19,8 +20,10 @@ from k8sbench.model.plain_text import ABSENT, clean, counted
 from k8sbench.results.report import causes as cause_words
 from k8sbench.results.report import document as fields
 from k8sbench.results.report import formats, group_words, next_commands, range_words
-from k8sbench.results.report import tables as layouts
-from k8sbench.results.report.tables import Cell, Column, Paint, Table, wrapped
+from k8sbench.results.report import noted_tables as layouts
+from k8sbench.results.report.noted_tables import Cell, Table
+from k8sbench.results.report.tables import Column, Paint, wrapped
+from k8sbench.results.report.words import english
 
 NO_DIFFERENCE = "~"
 """Sign of "no difference shown", as in benchstat."""
@@ -33,7 +36,7 @@ CHANGED_ALIKE = 0.01
 
 
 NOT_SHOWN = {
-    "back": (f"is {group_words.BACK}", f"are {group_words.BACK}"),
+    "back": ("is back after one night", "are back after one night"),
     "no-difference": ("shows no change", "show no change"),
     "undecided": ("is undecided", "are undecided"),
     "no-figure": ("has no figure on a side", "have no figure on a side"),
@@ -53,7 +56,7 @@ def verdict(case: Compared) -> str:
     if case.finding == "one-side":
         return "only in B" if case.a is None else "only in A"
     words = {
-        "back": group_words.BACK,
+        "back": "back after one night",
         "no-difference": NO_DIFFERENCE,
         "not-comparable": "not comparable",
     }
@@ -80,9 +83,15 @@ def summary(compared: Comparison, *, advises: bool = True) -> str:
     return f"{first} of {counted(len(names), 'case')} {rest}.{_largest(compared, names, advises)}"
 
 
-def counts(compared: Comparison) -> list[str]:
+def counts(compared: Comparison) -> list[Note]:
     """Count the cases of each finding: ``1 slower``, ``3 show no change``."""
-    return [f"{len(cases)} {words}" for words, cases in _kinds(compared).items()]
+    kinds: dict[str, int] = {}
+    for cases in _kinds(compared).values():
+        case = cases[0][0]
+        kind = "no-figure" if "no-figure" in case.not_comparable else case.finding
+        name = f"count-{kind}{'-between' if _between(case) else ''}"
+        kinds[name] = kinds.get(name, 0) + len(cases)
+    return [note(name, number=number) for name, number in kinds.items()]
 
 
 def changed(compared: Comparison) -> list[tuple[Compared, str]]:
@@ -334,12 +343,13 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     by = ", ".join(sorted({side.estimator for side in sides if side.values}))
     lines = [f"A, B: median ±coefficient of variation of the runs, by {by}."] if by else []
     units = group_words.units(case.group for case in compared.cases)
-    lines += [f"Units: {'; '.join(units.values())}."] if len(units) > 1 else []
+    listed = "; ".join(map(english, units.values()))
+    lines += [f"Units: {listed}."] if len(units) > 1 else []
     lines += _abilities(compared, names)
     lines += _over_time(compared, names)
     lines += _new_cases(compared, names)
     lines += _since_baselines(compared, names)
-    lines += dict.fromkeys(filter(None, map(range_words.compared, compared.cases)))
+    lines += map(english, dict.fromkeys(filter(None, map(range_words.compared, compared.cases))))
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
         for cause in _causes(case, compared.floor):
@@ -371,13 +381,13 @@ def _over_time(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
         ratios = [ratio for ratio, _ in its]
         size = formats.signed_range(min(ratios), max(ratios), " to ")
         cases = list_few([name for _, name in its], MOST_NAMED)
-        yield f"{cases}: {group_words.change(shared, size)}{still_open}."
+        yield f"{cases}: {english(group_words.change(shared, size))}{still_open}."
     for case, name in zip(compared.cases, names, strict=True):
         if case.odd is not None:
             size = formats.signed_percent(case.odd.change)
             yield f"{name}: {size} in {case.odd.since} alone."
         if case.alternating is not None:
-            yield f"{name} {group_words.alternation(case.alternating, case.group.unit)}."
+            yield f"{name} {english(group_words.alternation(case.alternating, case.group.unit))}."
 
 
 def _new_cases(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
@@ -395,7 +405,7 @@ def _new_cases(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
         if len(its) > 1 and not all(map(group_words.is_as_fast, ratios)):
             size = formats.signed_range(min(ratios) - 1, max(ratios) - 1, " to ")
         cases = list_few([name for _, name, _ in its], MOST_NAMED)
-        yield f"{cases}: {group_words.new_case(first, unit, size)}."
+        yield f"{cases}: {english(group_words.new_case(first, unit, size))}."
 
 
 def _apart(its: Sequence[tuple[NewCase, str, str]]) -> Iterator[list[tuple[NewCase, str, str]]]:
@@ -471,18 +481,18 @@ def _causes(case: Compared, floor: float) -> Iterable[str]:
         )
     if case.finding not in ("faster", "slower"):
         # Of a case that changed they are among the causes.
-        yield from case.notes
+        yield from map(english, case.notes)
 
 
 def _without_ratio(case: Compared) -> Iterable[str]:
     """Yield why two sides have no ratio; nothing if they have one."""
     for name, side in (("A", case.a), ("B", case.b)):
         if side is not None and side.spread is None:
-            yield f"No figure in {name}: {group_words.no_figure(side.groups[-1])}."
+            yield f"No figure in {name}: {english(group_words.no_figure(side.groups[-1]))}."
     # What has no figure may not even have told its GPU.
     if case.not_comparable and "no-figure" not in case.not_comparable:
-        yield f"Not comparable: {formats.unlike(case.not_comparable)}."
-        yield from range_words.without_ratio(case)
+        yield f"Not comparable: {english(formats.unlike(case.not_comparable))}."
+        yield from map(english, range_words.without_ratio(case))
 
 
 # Data
@@ -538,7 +548,7 @@ def case_fields(case: Compared, name: str) -> dict[str, Any]:
         "since_baseline": case.since_baseline and msgspec.structs.asdict(case.since_baseline),
         "range": case.over and case.over.text,
         "not_comparable": list(case.not_comparable),
-        "notes": [*case.notes, *case.left_out],
+        "notes": [*map(english, case.notes), *case.left_out],
         "missing": missing,
     }
 

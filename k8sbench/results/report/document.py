@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from k8sbench.messages import Note, note, quoted
 from k8sbench.model.facts import Facts
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
@@ -28,9 +29,11 @@ from k8sbench.model.phase import Phase, ReplicaState, Transition
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Baseline, Location, Process, Run, Wish
 from k8sbench.results.report import group_words, range_words
+from k8sbench.results.report.noted_tables import of_runs
+from k8sbench.results.report.words import english
 
 Field = Callable[[Group], Any]
-NO_STATEMENT = "neither the log nor an option states it"
+NO_STATEMENT = note("no-statement")
 """Reason why a run that nobody planned lacks a fact."""
 
 
@@ -127,7 +130,7 @@ def row(result: Result) -> dict[str, Any]:
     for name in _DERIVED:
         figure = getattr(result, name)
         fields[name] = figure.value
-        missing[name] = figure.reason or "not measured"
+        missing[name] = figure.reason or note("not-measured-figure")
     fields |= {
         "baseline": result.baseline,
         "fastest_batch_size": result.fastest_batch_size,
@@ -139,22 +142,22 @@ def row(result: Result) -> dict[str, Any]:
         "alternating": result.alternating and group_words.levels(result.alternating),
         "missing_in": msgspec.to_builtins(result.missing_in),
         "newer": msgspec.to_builtins(result.newer),
-        "notes": list(dict.fromkeys((*result.speedup.notes, *result.peak_share.notes))),
-        "judgements": list(group.judgements),
-        "marks": list(group_words.marks(group)),
+        **with_messages("notes", (*result.speedup.notes, *result.peak_share.notes)),
+        **with_messages("judgements", group.judgements),
+        **with_messages("marks", [mark.whole for mark in group_words.marks(group)]),
         "reasons": msgspec.to_builtins(group.reasons),
         "members": msgspec.to_builtins(group.members),
-        "published": msgspec.to_builtins(result.deviations or None),
+        "published": list(map(_published, result.deviations or ())) or None,
     }
-    missing["baseline"] = result.speedup.reason or "none"
-    missing["fastest_batch_size"] = "its set has no sweep in which one batch is clearly faster"
-    missing["behind_s"] = "its set is of the newest night shown, or all sets are shown"
-    missing["changed"] = "nothing is open with this set, and it shows no change"
-    missing["alternating"] = "the case is not known to alternate between two levels"
-    missing["missing_in"] = "no newer set of its kind lacks the case"
-    missing["newer"] = "no newer set is without a figure"
-    missing["published"] = result.deviations_reason or "not requested (--published)"
-    return fields | {"missing": _reasons_of_nulls(missing, fields)}
+    missing["baseline"] = result.speedup.reason or note("no-baseline")
+    missing["fastest_batch_size"] = note("no-fastest-batch")
+    missing["behind_s"] = note("not-behind")
+    missing["changed"] = note("no-change-of-set")
+    missing["alternating"] = note("no-alternation")
+    missing["missing_in"] = note("not-missing")
+    missing["newer"] = note("no-newer")
+    missing["published"] = result.deviations_reason or note("not-requested")
+    return fields | with_messages("missing", _reasons_of_nulls(missing, fields))
 
 
 def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
@@ -167,31 +170,49 @@ def group_fields(group: Group, names: Iterable[str]) -> dict[str, Any]:
     return fields
 
 
-def _reasons_of_nulls(missing: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
+def _published(one: Deviation) -> dict[str, Any]:
+    """Build the fields of a published figure."""
+    fields: dict[str, Any] = msgspec.to_builtins(one)
+    return fields | with_messages("notes", one.notes)
+
+
+def with_messages(name: str, said: Mapping[str, Note] | Iterable[Note]) -> dict[str, Any]:
+    """Build two fields: texts in English, and the same as ids with arguments.
+
+    ``missing`` has the texts, ``missing_messages`` the ids.
+    """
+    if isinstance(said, Mapping):
+        texts = {of: english(one) for of, one in said.items()}
+        return {name: texts, f"{name}_messages": msgspec.to_builtins(dict(said))}
+    once = list(dict.fromkeys(said))
+    return {name: [*map(english, once)], f"{name}_messages": msgspec.to_builtins(once)}
+
+
+def _reasons_of_nulls(missing: Mapping[str, Note], fields: Mapping[str, Any]) -> dict[str, Note]:
     """Select the reasons of the fields that are null."""
     return {k: why for k, why in sorted(missing.items()) if k in fields and fields[k] is None}
 
 
-def _missing(group: Group) -> dict[str, str]:
+def _missing(group: Group) -> dict[str, Note]:
     """Map each nullable field of the group → reason if it is null."""
-    unknown = "the runs do not tell it"
-    why = f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
+    unknown = note("runs-do-not-tell")
+    why = group_words.with_ids(group)
     alone = (group.spread and group.spread.interval_reason) or why
     missing = {
         **dict.fromkeys(("framework", "precision", "batch_size_per_gpu", "device"), NO_STATEMENT),
         **dict.fromkeys(("case", "processes_per_replica"), NOTHING_STATES_GPUS),
         "gpus": group_words.NO_GPU if group.on_cpu else NOTHING_STATES_GPUS,
-        "machines": "replicas may share nodes",
+        "machines": note("replicas-may-share"),
         "precision_effective": unknown,
-        "amp_dtype": "no AMP" if group.facts.precision == "fp32" else unknown,
-        "node": "not pinned to one",
-        "namespace": "only observed jobs and an operator's runs have one",
-        "measured_by": "k8sbench measured it",
-        "window": why if group.spread is None else "the log states one figure for the whole run",
-        "training": "the runs do not train to an accuracy, or do not state how long",
-        "program": "imported logs: no program",
-        "gpu_model": "no GPU was used" if group.on_cpu else unknown,
-        "image": unknown if group.facts.image else group.facts.image_reason,
+        "amp_dtype": note("no-amp") if group.facts.precision == "fp32" else unknown,
+        "node": note("not-pinned"),
+        "namespace": note("no-namespace"),
+        "measured_by": note("measured-by-us"),
+        "window": why if group.spread is None else note("one-figure-of-run"),
+        "training": note("no-training-length"),
+        "program": note("imported-no-program"),
+        "gpu_model": note("no-gpu-used") if group.on_cpu else unknown,
+        "image": unknown if group.facts.image else quoted(group.facts.image_reason or ""),
         **_missing_of_training(group),
         **dict.fromkeys(("throughput", "mean", "minimum", "maximum"), why),
         **dict.fromkeys(("cv", "interval_low", "interval_high"), alone),
@@ -202,26 +223,25 @@ def _missing(group: Group) -> dict[str, str]:
         if group.spread is None
         else ()
     )
-    return {**dict.fromkeys(of_valid_runs, "no valid figure"), **group.missing, **missing}
+    no_figure = dict.fromkeys(of_valid_runs, note("no-valid-figure"))
+    return {**no_figure, **group.missing, **missing}
 
 
-def missing_in_range(group: Group) -> dict[str, str]:
+def missing_in_range(group: Group) -> dict[str, Note]:
     """Return why a group has no range, or no figure over it."""
     if group.range is not None:
         why = range_words.unjudged(group, group.range)
         return {} if why is None else {"throughput_in_range": why}
-    why = "a range is fixed by four sets of the case"
-    if not group.windows:
-        why = "a plan or a benchmark names the window"
-    return dict.fromkeys(("range", "throughput_in_range"), why)
+    fixed = note("range-needs-sets" if group.windows else "range-of-plan")
+    return dict.fromkeys(("range", "throughput_in_range"), fixed)
 
 
-def _missing_of_training(group: Group) -> dict[str, str]:
-    unstated = dict.fromkeys(_OF_TRAINING, "the runs do not state it, or not the same")
+def _missing_of_training(group: Group) -> dict[str, Note]:
+    unstated = dict.fromkeys(_OF_TRAINING, note("not-stated-by-all"))
     if group.training is None:
         why = group_words.without_training(group)
         return unstated | dict.fromkeys(TrainingOfGroup.__struct_fields__, why)
-    scratch = {"weights_digest": SCRATCH} if group.training.weights == SCRATCH else {}
+    scratch = {"weights_digest": note("from-scratch")} if group.training.weights == SCRATCH else {}
     return unstated | scratch
 
 
@@ -236,7 +256,7 @@ def _parity(pair: Parity) -> dict[str, Any]:
         "pytorch": _side(pair.pytorch),
         "ratio": pair.ratio,
         "not_comparable": list(pair.not_comparable),
-        "notes": list(pair.notes),
+        **with_messages("notes", pair.notes),
     }
 
 
@@ -245,7 +265,7 @@ def _side(group: Group) -> dict[str, Any]:
     fields["precision_effective"] = group.precision_effective
     fields |= {"parameters": group.parameters, "gmac": group.gmac}
     fields["arithmetic"] = group.arithmetic and group.arithmetic.types
-    return fields | {"missing": _reasons_of_nulls(_missing(group), fields)}
+    return fields | with_messages("missing", _reasons_of_nulls(_missing(group), fields))
 
 
 def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
@@ -269,7 +289,11 @@ def flat(results: Sequence[Result]) -> tuple[list[str], list[list[Any]]]:
         for source in sources:
             line += _flat_deviation(by_source.get(source))
         kinds = ("reject", "warn", "accepted")
-        reasons = [text for kind in kinds for text in group_words.reasons(result.group, kind)]
+        reasons = [
+            english(of_runs(one, one.head or ""))
+            for kind in kinds
+            for one in group_words.reasons(result.group, kind)
+        ]
         missing = [f"{name}: {why}" for name, why in fields["missing"].items()]
         texts = (fields["judgements"], fields["marks"], fields["notes"], reasons, missing)
         line += ["; ".join(text) for text in texts]
@@ -284,7 +308,7 @@ def _column(one: Deviation) -> str:
 def _flat_deviation(deviation: Deviation | None) -> list[Any]:
     if deviation is None:
         return [None, None, None]
-    notes = "; ".join(deviation.notes)
+    notes = "; ".join(map(english, deviation.notes))
     if deviation.not_comparable:
         notes = f"not comparable: {', '.join(deviation.not_comparable)}"
     return [deviation.published, deviation.ratio, notes]

@@ -23,6 +23,7 @@ from k8sbench.results.groups.known import KnownGroups, singles
 from k8sbench.results.groups.selection import Find
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.tables import wrapped
+from k8sbench.results.report.words import english
 
 WIDTH = 100
 Row = tuple[int, str]
@@ -95,7 +96,7 @@ def of_run(run: Run, group: Group) -> Iterator[Row]:
     """Explain a run, with the reasons of its group against it."""
     measurement = run.measurement
     (member,) = (each for each in group.members if each.run_id == run.run_id)
-    figure = group_words.run_rate(member.rate, member.unverified, group.unit)
+    figure = english(group_words.run_rate(member.rate, member.unverified, group.unit))
     if measurement is None:
         state = str(run.phase)
     elif member.rate is None:
@@ -130,22 +131,22 @@ def of_group(result: Result) -> Iterator[Row]:
     """Explain a group: its runs, and the reasons against them."""
     group, spread = result.group, result.group.spread
     median = None if spread is None else spread.median
-    figure = group_words.run_rate(median, None, group.unit)
+    figure = english(group_words.run_rate(median, None, group.unit))
     by = "" if spread is None else f" by {group.estimator}"
     yield 0, f"{group.key.id}: {figure}{by}, {group.state}"
     yield 1, _title(group.facts, group.planned, group)
     yield 0, "Runs"
     for member in group.members:
-        figure = group_words.run_rate(member.rate, member.unverified, group.unit)
+        figure = english(group_words.run_rate(member.rate, member.unverified, group.unit))
         yield 1, f"{member.repeat}. {member.run_id}: {figure}"
         yield from _reasons(member.reasons, 2)
     if spread is not None:
-        interval = group_words.interval(spread) or f"none: {spread.interval_reason}"
+        interval = group_words.interval(spread) or f"none: {english(spread.interval_reason or '')}"
         yield 0, f"Median of {counted(group.counted, 'run')}; 95 % interval {interval}"
     for name, of in (("Speedup", result.speedup), ("Efficiency", result.efficiency)):
-        found = f"none: {of.reason}" if of.value is None else formats.ratio(of.value)
+        found = f"none: {english(of.reason or '')}" if of.value is None else formats.ratio(of.value)
         against = f", against group {result.baseline}" if name == "Speedup" and of.value else ""
-        yield 0, f"{name}: {'; '.join([found + against, *of.notes])}"
+        yield 0, f"{name}: {'; '.join([found + against, *map(english, of.notes)])}"
     yield 0, "Reasons of the group" if group.reasons else "Reasons of the group: none"
     yield from _reasons(group.reasons)
 
@@ -183,12 +184,12 @@ def _mfu(found: Measurement, group: Group, rate: float | None) -> Iterator[Row]:
     """Explain the share of the GPUs' peak that a run reached, by k8sbench and by the program."""
     speed, share = arithmetic.arithmetic_speed(group, rate)
     if share.value is None:
-        yield 0, f"MFU: none: {share.reason}"
+        yield 0, f"MFU: none: {english(share.reason or '')}"
     else:
         assert speed.value is not None
         yield 0, f"MFU: {100 * share.value:.4g} %, {speed.value:.4g} TFLOP/s per GPU"
         model = group.facts.fingerprint
-        yield from ((1, note) for note in share.notes)
+        yield from ((1, english(one)) for one in share.notes)
         yield 1, f"model: {model.model}" if model else "model: unknown"
     yield from ((1, words) for words in _by_program(found))
 

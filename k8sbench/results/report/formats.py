@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.messages import Note, has_message, note
 from k8sbench.model import plain_text, times
 from k8sbench.model.group import Deviation
 from k8sbench.model.plain_text import clean, significant
@@ -184,21 +185,10 @@ def signed_percent(value: float) -> str:
     return sign + text
 
 
-UNLIKE = {
-    "estimator": "averaging rule",
-    "model": "different or unknown model",
-    "gpu-model": "different or unknown GPU model",
-    "device": "different or unknown GPU model",
-    "precision": "different or unknown precision",
-    "schedule": "a schedule of another length",
-    "too-short": "a run that is too short",
-    "no-profile": "a log without the time of the range",
-}
-
-
-def unlike(ids: Iterable[str]) -> str:
-    """Write the reasons against a comparison, in words if an id is too short."""
-    return ", ".join(UNLIKE.get(name, name) for name in ids)
+def unlike(ids: Iterable[str]) -> tuple[Note | str, ...]:
+    """Return the reasons against a comparison; one without a word of its own is its id."""
+    found = ((name, f"differs-{name}") for name in ids)
+    return tuple(note(word) if has_message(word) else name for name, word in found)
 
 
 def deviation(one: Deviation) -> str | None:

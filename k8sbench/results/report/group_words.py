@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from k8sbench.messages import Note, note, quoted
 from k8sbench.model.compared import NewCase
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Changed, Group, Result, Spread
 from k8sbench.model.identity import NOT_STATED, UNKNOWN
 from k8sbench.model.measurement import AccuracyResult, Measurement
 from k8sbench.model.plain_text import ABSENT, counted, significant
-from k8sbench.model.plan import SMOKE_MARK, RunPlan
+from k8sbench.model.plan import RunPlan
 from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.series import Alternation
 from k8sbench.model.speed_options import option_words, speed_options_of
-from k8sbench.results.report import formats, range_words
+from k8sbench.results.report import formats, range_words, words
+from k8sbench.results.report.noted_tables import Footnote
 
 if TYPE_CHECKING:
     from k8sbench.results.groups.node_check import JudgedNodes, NodeLimits
 
-BACK = "back after one night"
+BACK = note("mark-back")
 """Verdict of a case whose set before differed once."""
+_KINDS = {"unconfirmed", "drift", "once"}
+"""Kinds of changes that are named; a step is not."""
 
 
-def change(changed: Changed, size: str = "", *, own: str = "") -> str:
-    """Write a change of a case over its sets: ``−5.0 % since night-10 (unconfirmed)``.
+def change(changed: Changed, size: str = "", *, own: str = "") -> Note:
+    """Make the sentence of a change over sets: ``−5.0 % since night-10 (unconfirmed)``.
 
     ``size`` replaces its own, for several cases. Where it begins with the set ``own``, it does not
     name that.
     """
     size = size or formats.signed_percent(changed.ratio)
-    shared = f", all {changed.together} cases together" if changed.together else ""
     if changed.kind == "back":
-        return f"{BACK} ({size} in {changed.since}){shared}"
-    since = "" if changed.since == own else f" since {changed.since}"
-    if changed.until is not None:
-        since = f" in the course of {changed.since} to {changed.until}"
-    kind = "" if changed.kind == "step" else f" ({changed.kind})"
-    return f"{size}{since}{kind}{shared}"
+        said = note("back-in", change=size, set=changed.since)
+    elif changed.until is not None:
+        said = note("change-in-course", change=size, set=changed.since, until=changed.until)
+    elif changed.since == own:
+        said = note("change-own", change=size)
+    else:
+        said = note("change-since", change=size, set=changed.since)
+    if changed.kind in _KINDS:
+        said = note(f"change-{changed.kind}", what=said)
+    return note("change-together", what=said, cases=changed.together) if changed.together else said
+
+
+def change_of_set(changed: Changed) -> Note:
+    """Make the sentence of a change with what its set itself shows."""
+    said = change(changed)
+    if changed.of_set is None:
+        return said
+    return note("set-itself", what=said, change=formats.signed_percent(changed.of_set))
 
 
 AS_FAST = 0.005
@@ -54,25 +68,25 @@ _TITLES = {"gpu_model": "GPU model", "amp_dtype": "half type", "batch_size": "ba
 """Field of the case list → its words, where the name is not plain."""
 
 
-def new_case(new: NewCase, unit: str, size: str = "") -> str:
-    """Write what is new of a case: ``new since night-08: pool b; 2.9 % slower than on pool a``.
+def new_case(new: NewCase, unit: str, size: str = "") -> Note:
+    """Say what is new of a case: ``new since night-08: pool b; 2.9 % slower than on pool a``.
 
     ``size`` is the range of the changes of several cases, in place of its own.
     """
-    values = ", ".join(_field(one.name, one.b) for one in new.fields)
-    former = ", ".join(_field(one.name, one.a) for one in new.fields)
-    place = f"{'on' if all(one.name in ON for one in new.fields) else 'with'} {former}"
-    begin = f"new since {new.since}: {values}"
+    former = tuple(_field(one.name, one.a) for one in new.fields)
+    place = note("on" if all(one.name in ON for one in new.fields) else "with", what=former)
+    begin = note("new-since", set=new.since, what=tuple(_field(f.name, f.b) for f in new.fields))
     if new.ratio is None:
-        figures = f"{formats.rate(new.b)} {unit}, {formats.rate(new.a)} {place}"
-        return f"{begin}; {figures} (not comparable: {formats.unlike(new.not_comparable)})"
+        why = formats.unlike(new.not_comparable)
+        rates = {"rate": formats.rate(new.b), "former": formats.rate(new.a), "unit": unit}
+        return note("new-not-comparable", begin=begin, place=place, why=why, **rates)
     if size:
-        return f"{begin}; {size} against {former}"
+        return note("new-against", begin=begin, size=size, former=former)
     if is_as_fast(new.ratio):
-        return f"{begin}; as fast as {place}"
+        return note("new-as-fast", begin=begin, place=place)
     share = formats.percent(abs(new.ratio - 1))
-    kind = "faster" if new.ratio > 1 else "slower"
-    return f"{begin}; {share} {kind} than {place}"
+    kind = "new-faster" if new.ratio > 1 else "new-slower"
+    return note(kind, begin=begin, place=place, share=share)
 
 
 def is_as_fast(ratio: float) -> bool:
@@ -80,17 +94,19 @@ def is_as_fast(ratio: float) -> bool:
     return abs(ratio - 1) < AS_FAST
 
 
-def _field(name: str, value: str) -> str:
-    title = _TITLES.get(name, name.replace("_", " "))
-    return f"no {title}" if value == NOT_STATED else f"{title} {value}"
+def _field(name: str, value: str) -> Note:
+    title = words.title(_TITLES.get(name, name.replace("_", " ")))
+    if value == NOT_STATED:
+        return note("without-fact", fact=title)
+    return note("with-fact", fact=title, value=value)
 
 
-def alternation(levels: Alternation, unit: str) -> str:
-    """Write between which levels a case alternates, and how far they are apart."""
+def alternation(levels: Alternation, unit: str) -> Note:
+    """Say between which levels a case alternates, and how far they are apart."""
     apart = formats.percent(math.expm1(levels.high - levels.low))
     low = formats.rate(math.exp(levels.low))
     high = formats.rate(math.exp(levels.high))
-    return f"alternates between two levels, {apart} apart: {low} and {high} {unit}"
+    return note("alternates", apart=apart, low=low, high=high, unit=unit)
 
 
 def levels(found: Alternation) -> dict[str, float]:
@@ -98,7 +114,7 @@ def levels(found: Alternation) -> dict[str, float]:
     return {"low": math.exp(found.low), "high": math.exp(found.high)}
 
 
-NO_GPU = "CPU processes: no GPU was used"
+NO_GPU = note("cpu-processes")
 """Reason why a row has no number of GPUs."""
 
 
@@ -111,36 +127,49 @@ def precision(group: Group) -> str:
     return f"{requested}, in effect {effective}"
 
 
-def state(group: Group) -> str:
-    """Write the state of a row; of a smoke run ``ok (smoke)``, never valid."""
+def state(group: Group) -> Note:
+    """Return the state of a row; of a smoke run ``ok (smoke)``, never valid."""
     if not group.smoke:
-        return group.state
-    return f"{'ok' if group.state == 'valid' else group.state} (smoke)"
+        return state_of(group.state)
+    if group.state == "valid":
+        return note("state-ok-smoke")
+    return note("state-smoke", state=state_of(group.state))
 
 
-def no_figure(group: Group) -> str:
+def state_of(name: str) -> Note:
+    """Make the message of a state by its id."""
+    return note(f"state-{name}")
+
+
+def no_figure(group: Group) -> Note:
     """Tell why a group without a valid run has no figure."""
     if group.state == "running":
-        return "running"
-    return f"{group.state}: {', '.join(group.ids('reject')) or 'no reason known'}"
+        return state_of("running")
+    return with_ids(group)
 
 
-def run_rate(rate: float | None, unverified: float | None, unit: str) -> str:
+def with_ids(group: Group) -> Note:
+    """Name the state of a group and the ids of its rejections."""
+    why = group.ids("reject") or note("no-reason-known")
+    return note("state-why", state=state_of(group.state), why=why)
+
+
+def run_rate(rate: float | None, unverified: float | None, unit: str) -> Note:
     """Write a run's figure, its unverified figure, or "no figure"."""
     if rate is not None:
-        return f"{formats.rate(rate)} {unit}"
+        return note("name-of", name=f"{formats.rate(rate)} {unit}")
     if unverified is not None:
-        return f"{formats.rate(unverified)} {unit} does not count"
-    return "no figure"
+        return note("does-not-count", figure=f"{formats.rate(unverified)} {unit}")
+    return note("no-figure")
 
 
-def without_training(group: Group) -> str:
+def without_training(group: Group) -> Note:
     """Tell why a group states nothing of a training to an accuracy."""
     if group.facts.backend == "imported":
         return IMPORTED
     if group.facts.mode == "train":
-        return "no valid figure"
-    return "the runs do not train to an accuracy"
+        return note("no-valid-figure")
+    return note("not-trained-to-accuracy")
 
 
 def trained(measured: Measurement) -> str:
@@ -168,20 +197,20 @@ def percent(reached: AccuracyResult, value: float | None = None) -> str:
     return significant(value * (100 if reached.unit == "fraction" else 1), 5)
 
 
-def accuracy(group: Group) -> str | None:
+def accuracy(group: Group) -> tuple[str, bool] | None:
     """Write the accuracy that belongs beside a time to train, in percent.
 
-    With a time that of the evaluation which ends it, else the best; marked if a run ended early.
-    None without evaluations.
+    With a time that of the evaluation which ends it, else the best. True if a run ended early, so
+    that it might have become better. None without evaluations.
     """
     found = group.accuracy
     if found is None:
         return None
     if group.time_to_train_s is not None:
-        return percent(found, found.at_target)
+        return percent(found, found.at_target), False
     counted = (member for member in group.members if member.rate is not None)
     is_part = any(reason.id == ENDS_EARLY.id for member in counted for reason in member.reasons)
-    return percent(found) + " (unfinished)" * is_part
+    return percent(found), is_part
 
 
 def interval(spread: Spread) -> str | None:
@@ -191,31 +220,59 @@ def interval(spread: Spread) -> str | None:
     return f"{formats.rate(spread.low)}–{formats.rate(spread.high)}"
 
 
-def marks(group: Group) -> tuple[str, ...]:
-    """Return the marks of a row, for its reader."""
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """A mark of a row, for its reader."""
+
+    said: Note
+    meaning: Note | None = None
+    """Meaning of a mark that does not speak for itself."""
+    kind: Literal["own", "smoke", "left-out", "accepted", "warn"] = "own"
+    """Kind of the mark: the last three list ids of reasons."""
+
+    @property
+    def whole(self) -> Note:
+        """The mark with its meaning."""
+        if self.meaning is None:
+            return self.said
+        return note("footnote", head=self.said, said=self.meaning)
+
+    @property
+    def footnote(self) -> Footnote:
+        """The mark as a note below a table."""
+        if self.meaning is None:
+            return Footnote(said=self.said)
+        return Footnote(said=self.meaning, head=self.said)
+
+
+def marks(group: Group) -> tuple[Mark, ...]:
+    """Return the marks of a row."""
     found = []
     if group.smoke:
-        found.append(f"smoke{' (CPU)' if group.on_cpu else ''}: {SMOKE_MARK}")
+        said = note("mark-smoke-cpu" if group.on_cpu else "mark-smoke")
+        found.append(Mark(said=said, meaning=note("smoke-mark"), kind="smoke"))
     elif group.on_cpu:
-        found.append("CPU: no GPU was measured")
+        found.append(Mark(said=note("mark-cpu"), meaning=note("mark-cpu-meaning")))
     if group.facts.mode != "throughput":
-        found.append(f"mode {group.facts.mode}")
+        found.append(Mark(said=note("mark-mode", mode=group.facts.mode)))
     if group.key.data == "synthetic-host":
-        found.append(f"data {group.key.data}")
-    found += option_words(group.facts.options)
+        found.append(Mark(said=note("data-of", data=group.key.data)))
+    options = option_words(group.facts.options)
+    found += [Mark(said=note("name-of", name=option)) for option in options]
     # In half precision it decides half of the speed, and programs have either one as their default.
     is_layout_open = group.facts.precision == "amp" and "channels-last" not in group.facts.options
     if group.layout is not None and is_layout_open and not group.smoke:
-        found.append(f"{group.layout}: memory layout of the images")
-    if group.spread is not None and group.ids("reject"):
-        found.append(f"left out: {', '.join(group.ids('reject'))}")
+        layout = note("name-of", name=group.layout)
+        found.append(Mark(said=layout, meaning=note("mark-layout-meaning")))
+    if group.spread is not None and (ids := group.ids("reject")):
+        found.append(Mark(said=note("mark-left-out", ids=ids), kind="left-out"))
     if group.spread is not None and group.in_progress:
-        found.append(f"{group.in_progress} still running")
-    for kind in ("accepted", "warn"):
-        if ids := group.ids(kind):
-            found.append(f"{kind}: {', '.join(ids)}")
+        found.append(Mark(said=note("mark-still-running", number=group.in_progress)))
+    if ids := group.ids("accepted"):
+        found.append(Mark(said=note("mark-accepted", ids=ids), kind="accepted"))
+    if ids := group.ids("warn"):
+        found.append(Mark(said=note("mark-warn", ids=ids), kind="warn"))
     if (of_range := range_words.mark(group)) is not None:
-        found.append(of_range)
+        found.append(Mark(said=of_range))
     return tuple(found)
 
 
@@ -226,50 +283,70 @@ def dates(groups: Sequence[Group], unstated: str) -> str:
     return days if is_known else ", ".join(filter(None, (days, unstated)))
 
 
-def units(groups: Iterable[Group]) -> dict[str, str]:
+def units(groups: Iterable[Group]) -> dict[str, Note]:
     """Map each unit of throughput → the unit with its benchmarks."""
     found = dict.fromkeys((group.unit, group.key.benchmark) for group in groups)
-    return {unit: f"{unit} of {', '.join(n for u, n in found if u == unit)}" for unit, _ in found}
+    return {
+        unit: note("unit-of", unit=unit, benchmarks=tuple(n for u, n in found if u == unit))
+        for unit, _ in found
+    }
 
 
-def reasons(group: Group, kind: str, *, is_short: bool = False) -> tuple[str, ...]:
-    """Write the reasons of one kind (``reject``, ``warn``, ``accepted``) without repeats.
-
-    ``is_short``: each id once with its first sentence, as below a table.
-    """
-    found: dict[tuple[str, str], tuple[str, list[str]]] = {}
-    for run_ids, reason in _select_kind(group, kind):
-        text = reason.sentence + ("" if is_short else _evidence(reason))
-        found.setdefault((reason.id, "" if is_short else text), (text, []))[1].extend(run_ids)
-    return tuple(f"{name}{_name_runs(ids)}: {text}" for (name, _), (text, ids) in found.items())
+def reasons(group: Group, kind: str) -> list[Footnote]:
+    """Return the reasons of one kind (``reject``, ``warn``, ``accepted``) with their evidence."""
+    return _once((found, _with_place(found)) for found in _select_kind(group, kind))
 
 
-footnotes = functools.partial(reasons, is_short=True)
-"""Reasons below a table."""
+def footnotes(group: Group, kind: str) -> list[Footnote]:
+    """Return the reasons of one kind, as below a table: each id once with its first sentence."""
+    return _once(((found, said_of(found[1])) for found in _select_kind(group, kind)), is_short=True)
 
 
-def _select_kind(group: Group, kind: str) -> Iterator[tuple[list[str], Finding]]:
+_OfRuns = tuple[tuple[str, ...], Finding]
+"""Ids of the runs of a reason, none of a reason of the group; and the reason."""
+
+
+def _once(found: Iterable[tuple[_OfRuns, Note]], *, is_short: bool = False) -> list[Footnote]:
+    """Build footnotes without repeats; ``is_short``: each id once."""
+    runs: dict[tuple[str, Note | None], list[str]] = {}
+    first: dict[tuple[str, Note | None], Note] = {}
+    for (run_ids, reason), said in found:
+        key = (reason.id, None if is_short else said)
+        runs.setdefault(key, []).extend(run_ids)
+        first.setdefault(key, said)
+    return [
+        Footnote(said=first[name, said], head=name, runs=tuple(its))
+        for (name, said), its in runs.items()
+    ]
+
+
+def said_of(reason: Finding) -> Note:
+    """Return the message of a reason; one with a sentence alone is quoted."""
+    if reason.note is not None:
+        return reason.note
+    return note("finding-quoted", id=reason.id, text=reason.sentence)
+
+
+def _select_kind(group: Group, kind: str) -> Iterator[_OfRuns]:
     """Yield the reasons of the group, without run ids, and of its runs."""
-    of_runs = (([run.run_id], reason) for run in group.members for reason in run.reasons)
-    of_group: list[tuple[list[str], Finding]] = [([], reason) for reason in group.reasons]
+    of_runs = (((run.run_id,), reason) for run in group.members for reason in run.reasons)
+    of_group: list[_OfRuns] = [((), reason) for reason in group.reasons]
     for run_ids, reason in (*of_group, *of_runs):
         if reason.kind == kind:
             yield run_ids, reason
 
 
-def _name_runs(run_ids: Sequence[str]) -> str:
-    """Name the run of a reason, or count the runs."""
-    named = run_ids[0] if len(run_ids) == 1 else f"{len(run_ids)} runs"
-    return f" ({named})" if run_ids else ""
-
-
-def _evidence(reason: Finding) -> str:
-    """Name the first place; ``-o json`` has them all."""
+def _with_place(found: _OfRuns) -> Note:
+    """Name the first place of a reason; ``-o json`` has them all."""
+    _, reason = found
+    said = said_of(reason)
     if not reason.evidence:
-        return ""
-    first = reason.evidence[0]
+        return said
+    place = f"{reason.evidence[0].file}:{reason.evidence[0].line}"
     more = len(reason.evidence) - 1
-    return f" See {first.file}:{first.line}{f' and {more} more' if more else ''}."
+    if not more:
+        return note("reason-with-place", said=said, place=place)
+    return note("reason-with-places", said=said, place=place, more=more)
 
 
 # -- what tells rows apart ------------------------------------------------------------------------
@@ -469,7 +546,7 @@ def remarked(results: Sequence[Result], found: JudgedNodes) -> list[Result]:
     rows = []
     for row in sorted(results, key=rate):
         remark = of_node.get(row.group.key.node)
-        judgements = (*([remark] if remark else []), *row.group.judgements)
+        judgements = (*([quoted(remark)] if remark else []), *row.group.judgements)
         group = msgspec.structs.replace(row.group, judgements=judgements)
         rows.append(msgspec.structs.replace(row, group=group))
     return rows

@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from k8sbench.messages import note, quoted
 from k8sbench.model import times
 from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
 from k8sbench.model.group import Changed
@@ -15,7 +16,9 @@ from k8sbench.model.series import Mark
 from k8sbench.results.groups.case_state import RELEVANT
 from k8sbench.results.report import comparing, formats, group_words, range_words
 from k8sbench.results.report import document as document_fields
-from k8sbench.results.report.tables import Cell, Column, Table, absent
+from k8sbench.results.report.noted_tables import Cell, Table, absent
+from k8sbench.results.report.tables import Column
+from k8sbench.results.report.words import english
 
 _COLUMNS = (
     *(Column("set", stays=True, whole=True), Column("began (UTC)", stays=True, optional=1)),
@@ -52,25 +55,27 @@ def tables(series: Sequence[CaseHistory]) -> list[Table]:
 def _notes(series: CaseHistory) -> Iterator[str]:
     """Yield what is to be said of a case as a whole."""
     if series.alternating is not None:
-        yield f"The case {group_words.alternation(series.alternating, series.group.unit)}."
+        said = group_words.alternation(series.alternating, series.group.unit)
+        yield f"The case {english(said)}."
     if series.new is not None:
-        words = group_words.new_case(series.new, series.group.unit)
+        words = english(group_words.new_case(series.new, series.group.unit))
         yield f"{words[0].upper()}{words[1:]}."
 
 
 def _over(series: CaseHistory) -> str:
     """Name the range of a series; empty without one."""
     over = next((each.group.range for each in series.points if each.group.range is not None), None)
-    return "" if over is None else f"; compared over {range_words.iterations(over)}"
+    return "" if over is None else f"; compared over {english(range_words.iterations(over))}"
 
 
 def _row(point: Point, series: CaseHistory) -> tuple[Cell, ...]:
     group, spread = point.group, point.group.spread
     if spread is None:
-        figure = Cell(group.state, group_words.footnotes(group, "reject"))
-        interval = absent("no valid figure")
+        figure = Cell(group.state, tuple(group_words.footnotes(group, "reject")))
+        interval = absent(note("no-valid-figure"))
     else:
-        figure = Cell(formats.rate(spread.median), group_words.marks(group))
+        marks = tuple(mark.footnote for mark in group_words.marks(group))
+        figure = Cell(formats.rate(spread.median), marks)
         ends = group_words.interval(spread)
         interval = absent(spread.interval_reason) if ends is None else Cell(ends)
     return (
@@ -88,7 +93,7 @@ def change(point: Point, series: CaseHistory) -> Cell:
     if point.mark is not None:
         return Cell(marked(point.mark, point.group.key.set_name))
     if series.unmarked is not None and point is series.points[-1]:
-        return absent(series.unmarked)
+        return absent(quoted(series.unmarked))
     return Cell("")
 
 
@@ -103,7 +108,7 @@ def marked(mark: Mark, set_name: str) -> str:
         together=mark.together,
     )
     arrow = "◀ " if mark.is_change else ""
-    return arrow + group_words.change(changed, own=set_name)
+    return arrow + english(group_words.change(changed, own=set_name))
 
 
 def began(point: Point) -> str:
@@ -155,7 +160,7 @@ def changes_table(
         )
     lines = [line for its in rows.values() for line in _change_rows(its)]
     for case, name in zip(alternating, names[len(changes) :], strict=True):
-        words = group_words.alternation(case.levels, case.group.unit)
+        words = english(group_words.alternation(case.levels, case.group.unit))
         lines.append((ABSENT, name, ABSENT, case.group.key.set_name, "alternating", words))
     return Table(
         title="Changes of all cases, the newest first",
@@ -260,20 +265,20 @@ def _point(point: Point) -> dict[str, Any]:
         missing["throughput"] = group_words.no_figure(group)
     missing |= document_fields.missing_in_range(group)
     if group.dates is None:
-        missing["began_at"] = "the imported logs have no dates"
+        missing["began_at"] = note("logs-without-dates")
     if spread is None or spread.low is None:
-        missing["interval"] = (spread and spread.interval_reason) or "no valid figure"
+        missing["interval"] = (spread and spread.interval_reason) or note("no-valid-figure")
     return {
         **document_fields.group_fields(group, ("group", "set")),
         "began_at": None if group.dates is None else point.at,
         **document_fields.group_fields(group, _OF_POINT),
-        "marks": list(group_words.marks(group)),
+        "marks": [english(mark.whole) for mark in group_words.marks(group)],
         "mark": point.mark and point.mark.kind,
         "change": point.mark and point.mark.change,
         "since": point.mark and point.mark.since,
         "p": point.mark and point.mark.p,
         "together": point.mark and point.mark.together,
-        "missing": missing,
+        **document_fields.with_messages("missing", missing),
     }
 
 

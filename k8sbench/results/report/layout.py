@@ -8,19 +8,22 @@ differ. ``wide`` has all columns of :mod:`.columns`.
 from __future__ import annotations
 
 import functools
-import statistics
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.model.errors import list_few
+from k8sbench.messages import Arg, Note, note
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plain_text import ABSENT
-from k8sbench.results.report import columns, formats, group_words
+from k8sbench.results.report import columns, formats, group_words, words
 from k8sbench.results.report.columns import COLUMNS, Form, ResultColumn
-from k8sbench.results.report.tables import Cell, Table, absent
+from k8sbench.results.report.noted_tables import Cell, Table, absent
+from k8sbench.results.report.words import english
 
-OF_ONE_SET = "95 % intervals of the repeats of one set; sets differ more (see `history`)"
+USUAL = "time_weighted"
+"""Estimator of rows that name none."""
+MOST_NAMED = 5
+"""Cases that a line below a table names."""
 
 
 def tables(
@@ -31,52 +34,56 @@ def tables(
     for trained in (False, True):
         some = [result for result in results if columns.trains(result) is trained]
         if some:
-            title = "Trained to an accuracy" if trained and len(some) < len(results) else None
+            is_named = trained and len(some) < len(results)
+            title = words.title("Trained to an accuracy") if is_named else None
             made.append(_results(title, some, form))
     if parities:
         made.append(_parities(parities, form))
     return made
 
 
-def _results(title: str | None, results: Sequence[Result], form: Form) -> Table:
+def _results(title: Note | None, results: Sequence[Result], form: Form) -> Table:
     shown = _shown(results, form)
     units = group_words.units(result.group for result in results)
     unit = next(iter(units)) if len(units) == 1 else None
-    usual = statistics.mode(result.group.estimator for result in results)
     names = [column.title for column in shown]
 
     def cell(column: ResultColumn, result: Result) -> Cell:
         """Write a cell; the throughput has notes that no heading or line gives."""
         made = column.cell(result)
         group = result.group
-        if column.title != "throughput" or made.text == ABSENT:
+        if column.title != "throughput" or made.is_empty:
             return made
         if form != "table":
             return made if unit else Cell(f"{made.text} {group.unit}", made.notes)
-        other = () if group.estimator == usual else (f"by {group.estimator}",)
+        other = (
+            () if group.estimator == USUAL else (note("by-estimator", estimator=group.estimator),)
+        )
         return Cell(made.text, (*made.notes, *other))
 
     rows = tuple(tuple(cell(column, result) for column in shown) for result in results)
-    notes = []
-    if "interval" in names and any(row[names.index("interval")].text != ABSENT for row in rows):
-        notes.append(f"{'INTERVAL' if form == 'wide' else 'interval'}: {OF_ONE_SET}")
+    notes = list[Note]()
+    if form == "table" and len(units) > 1:
+        listed = functools.reduce(_and_then, units.values())
+        notes.append(note("units-of", title=words.title("throughput"), units=listed))
+    if "interval" in names and not all(row[names.index("interval")].is_empty for row in rows):
+        notes.append(note("interval-of-one-set", title=words.title("interval")))
     fastest = [r.group for r in results if r.fastest_batch_size == r.group.key.batch_size]
     cases = group_words.names(fastest, group_words.with_models(r.group for r in results))
     by_size: dict[int | float, list[str]] = {}
     for group in fastest:
         by_size.setdefault(group.key.batch_size, []).append(cases[group.key.id])
-    notes += [f"fastest batch per GPU of {list_few(its)}: {size}" for size, its in by_size.items()]
+    for size, its in by_size.items():
+        notes.append(note("fastest-batch", cases=few(its), batch=f"{size:g}"))
     if form == "table" and "speedup" not in names:
-        # One GPU alone is not expected to scale.
-        several = (r for r in results if r.group.spread and r.group.facts.world_size != 1)
-        why = (r.speedup.reason for r in several)
-        notes += [f"no SPEEDUP: {reason}" for reason in dict.fromkeys(why) if reason]
-    if form == "table" and any(result.group.spread for result in results):
-        notes += [] if unit else [f"THROUGHPUT: {'; '.join(units.values())}"]
-        counted = f"= {(unit or 'samples').removesuffix('/s')} ÷ time of its window"
-        rule = f"each {counted if usual == 'time_weighted' else f'by {usual}'}"
-        notes.append(f"{unit or 'THROUGHPUT'}: median of the valid runs, {rule}")
-        notes.append("±: coefficient of variation")
+        # One GPU alone is not expected to scale, and a functional test has its own note.
+        several = (
+            r
+            for r in results
+            if r.group.spread and r.group.facts.world_size != 1 and not r.group.smoke
+        )
+        why = dict.fromkeys(r.speedup.reason for r in several)
+        notes += [note("no-speedup", title=words.title("speedup"), why=one) for one in why if one]
     return Table(
         title=title,
         columns=tuple(_titled(column, unit, form) for column in shown),
@@ -98,18 +105,32 @@ def _shown(results: Sequence[Result], form: Form) -> list[ResultColumn]:
     rows = [tuple(c.cell(result).text for c in identity) for result in results]
     others = (c for c in COLUMNS if c.tells_apart and c not in shown)
     told = group_words.telling(
-        rows, {c.title: [c.cell(result).text for result in results] for c in others}
+        rows, {c.title: [english(c.cell(result).text) for result in results] for c in others}
     )
     return [c for c in COLUMNS if c in shown or (c.tells_apart and c.title in told)]
 
 
 def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
     """Add the unit to the title; other forms have a column for it."""
-    title = column.title
-    if title == "throughput" and unit is not None:
-        title = f"throughput ({unit})" if form in ("document", "report", "page") else unit
+    heading = column.heading
+    if column.title == "throughput" and unit is not None:
+        has_word = form in ("document", "report", "page")
+        heading = note("title-throughput-of" if has_word else "title-unit", unit=unit)
     optional = column.optional if form == "table" else 0
-    return msgspec.structs.replace(column, title=title, optional=optional)
+    return msgspec.structs.replace(column, heading=heading, optional=optional)
+
+
+def _and_then(first: Note, then: Note) -> Note:
+    return note("and-then", first=first, then=then)
+
+
+def few(names: Sequence[str]) -> Arg:
+    """List the first names, and how many more there are."""
+    if len(names) <= MOST_NAMED:
+        return tuple(names)
+    more = len(names) - MOST_NAMED
+    shown = tuple(names[:MOST_NAMED])
+    return note("and-more", names=shown, number=more)
 
 
 # Paddle : PyTorch
@@ -119,7 +140,7 @@ def _parities(pairs: Sequence[Parity], form: Form) -> Table:
     units = dict.fromkeys(pair.paddle.unit for pair in pairs)
     shown = [column for column in _PARITY if form in column.forms]
     return Table(
-        title=f"Paddle : PyTorch ({', '.join(units)})",
+        title=note("title-paddle-beside-pytorch", units=tuple(units)),
         columns=tuple(shown),
         rows=tuple(tuple(column.cell(pair) for column in shown) for pair in pairs),
     )
@@ -129,8 +150,10 @@ def _ratio(pair: Parity) -> Cell:
     """Write the ratio, or the reasons against one; with other differences."""
     if pair.ratio is not None:
         return Cell(formats.rate(pair.ratio), pair.notes)
-    notes = f" ({', '.join(pair.notes)})" if pair.notes else ""
-    return absent(f"not comparable: {formats.unlike(pair.not_comparable)}{notes}")
+    why = formats.unlike(pair.not_comparable)
+    if pair.notes:
+        return absent(note("not-comparable-with", why=why, notes=pair.notes))
+    return absent(note("not-comparable-why", why=why))
 
 
 def _both(write: Callable[[Group], str]) -> Callable[[Parity], Cell]:
@@ -144,7 +167,8 @@ def _both(write: Callable[[Group], str]) -> Callable[[Parity], Cell]:
 
 def _rate(group: Group) -> Cell:
     if group.spread is None:
-        return absent(f"{group.key.framework}: {group.state}")
+        state = group_words.state_of(group.state)
+        return absent(note("framework-state", framework=str(group.key.framework), state=state))
     return Cell(formats.rate(group.spread.median))
 
 

@@ -14,12 +14,14 @@ import hashlib
 import importlib.resources
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
 import msgspec
 
+from k8sbench import messages
+from k8sbench.messages import Lang
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory
 from k8sbench.model.group import Group, Member, Result
@@ -42,9 +44,9 @@ from k8sbench.results.report import (
 from k8sbench.results.report import causes as cause_words
 from k8sbench.results.report.attention import Noted
 from k8sbench.results.report.chart import LineChart
+from k8sbench.results.report.noted_tables import Table, captioned, of_runs, written
 from k8sbench.results.report.page_content import Page, dates_of, ids_of, unbroken
 from k8sbench.results.report.plot import History
-from k8sbench.results.report.tables import Table, captioned, causes, state_of
 from k8sbench.results.report.time_axis import TimeAxis, time_axis
 
 MOST_NOTED = 25
@@ -59,7 +61,7 @@ MOST_WORDS = 800
 
 def html(page: Page) -> str:
     """Write the page."""
-    word: Callable[[str], str] = words.title if page.lang == "zh" else str
+    word = functools.partial(words.name_of_fact, page.lang)
     script = _script()
     noted = attention.noted(page.series, page.compared, page.results)
     groups = [one.group for one in page.series]
@@ -150,7 +152,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
             environment.named_version(name or "", version) for name, version in versions if version
         ),
         "image": listed(group.key.image for group in groups),
-        "dates": group_words.dates(groups, "not stated"),
+        "dates": group_words.dates(groups, words.say(page.lang, "not-stated")),
     }
     return [(name, value) for name, value in facts.items() if value]
 
@@ -217,7 +219,7 @@ def _section(
     }
 
 
-def _models(results: Sequence[Result], lang: str) -> str:
+def _models(results: Sequence[Result], lang: Lang) -> str:
     """Name the GPU models of a benchmark's figures."""
     groups = [result.group for result in results]
     groups = [group for group in groups if group.spread is not None] or groups
@@ -238,7 +240,7 @@ def _over_sets(
     return plot.over_sets(cases, axis, page.lang, has_words=count <= MOST_WORDS)
 
 
-def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: str) -> dict[str, Any]:
+def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: Lang) -> dict[str, Any]:
     """Lay out a table: a row's name in one cell, its figures.
 
     A name has what differs between the rows; what is common stands above them. ``rows`` are the id
@@ -246,46 +248,32 @@ def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: str) -> dic
     """
     table = msgspec.structs.replace(table, captioned=True)
     titles = [column.title for column in table.columns]
-    table = _without_valid(table)
-    table = words.translated([table])[0] if lang == "zh" else table
-    caption, places = captioned(table)
+    caption, places = captioned(table, lang)
+    made = written(table, lang)
     is_name = [not (column.right or column.states) for column in table.columns]
     of_name = [n for n in places if is_name[n] and titles[n] != "benchmark"]
     figures = [n for n in places if not is_name[n]]
-    marks, notes = causes(table)
-    made = []
-    for row, mark, (key, colour, more) in zip(table.rows, marks, rows, strict=True):
-        made.append(
+    laid_out = []
+    for row, mark, (key, colour, more) in zip(made.rows, made.marks, rows, strict=True):
+        laid_out.append(
             {
                 "key": key,
                 "name": ", ".join(
-                    _named(titles[n], table.columns[n].title, row[n].text) for n in of_name
+                    _named(titles[n], made.columns[n].title, row[n]) for n in of_name
                 ),
-                "cells": [unbroken(row[n].text) for n in figures],
-                "kind": colour if row[-1].text else "",
+                "cells": [unbroken(row[n]) for n in figures],
+                "kind": colour if row[-1] else "",
                 "marks": mark,
                 "more": more,
             }
         )
     return {
-        "title": table.title,
+        "title": made.title,
         "caption": caption,
-        "columns": [table.columns[n] for n in figures],
-        "rows": made,
-        "notes": notes,
+        "columns": [made.columns[n] for n in figures],
+        "rows": laid_out,
+        "notes": made.lines,
     }
-
-
-def _without_valid(table: Table) -> Table:
-    """Leave out that a row is valid, which the page says once of all; its marks stay."""
-    rows = []
-    for row in table.rows:
-        *others, last = row
-        text = last.text
-        if table.columns[-1].states and state_of(text).rstrip(";") == "valid":
-            text = text.removeprefix("valid").removeprefix(";").strip()
-        rows.append((*others, msgspec.structs.replace(last, text=text)))
-    return msgspec.structs.replace(table, rows=tuple(rows))
 
 
 def _named(title: str, shown: str, text: str) -> str:
@@ -307,7 +295,7 @@ def _row_colour(result: Result) -> str:
         return "slower" if changed.ratio < 0 else "faster"
     if result.missing_in is not None:
         return "warn"
-    return STATES.get(group_words.state(result.group), "soft")
+    return "soft" if result.group.smoke else STATES.get(result.group.state, "soft")
 
 
 def _legend(charts: Iterable[Sequence[LineChart]]) -> list[tuple[str, str]]:
@@ -327,22 +315,20 @@ def _drawn(charts: Sequence[LineChart]) -> list[tuple[str, list[str]]]:
 def _row(
     group: Group, page: Page, runs: Mapping[str, History], environment: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    phrase = functools.partial(words.phrase, page.lang)
+    write = functools.partial(messages.written, page.lang)
     history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
     reasons = [
-        (kind, phrase(kind), words.note(page.lang, text))
+        (kind, words.say(page.lang, f"kind-{kind}"), write(of_runs(one, one.head or "")))
         for kind in ("reject", "warn", "accepted")
-        for text in group_words.reasons(group, kind)
+        for one in group_words.reasons(group, kind)
     ]
     return {
         # What warns or leaves out has a note of its own, with its sentence.
         "marks": [
-            phrase(mark)
-            for mark in group_words.marks(group)
-            if not mark.startswith(("warn: ", "left out: ", "accepted: "))
+            write(mark.whole) for mark in group_words.marks(group) if mark.kind in ("own", "smoke")
         ],
         "reasons": reasons,
-        "judgements": list(map(phrase, group.judgements)),
+        "judgements": list(map(write, group.judgements)),
         "environment": environment,
         "command": group_words.command(group.planned, len(group.members)),
         "runs": [
@@ -351,7 +337,7 @@ def _row(
                 "rate": _rate(member, group.unit, page.lang),
                 "verdict": ""
                 if member.verdict == "valid"
-                else phrase(member.verdict or member.phase),
+                else write(group_words.state_of(member.verdict or member.phase.lower())),
                 "links": _links(member, page),
             }
             for member in group.members
@@ -362,11 +348,11 @@ def _row(
     }
 
 
-def _rate(member: Member, unit: str, lang: str) -> str:
+def _rate(member: Member, unit: str, lang: Lang) -> str:
     """Write the figure of a run in the unit of its row, or why it has none."""
     if member.rate is not None:
         return formats.rate(member.rate)
-    return words.phrase(lang, group_words.run_rate(None, member.unverified, unit))
+    return messages.text(lang, group_words.run_rate(None, member.unverified, unit))
 
 
 def _links(member: Member, page: Page) -> list[tuple[str, str]]:
@@ -393,7 +379,7 @@ def _common(environments: Iterable[list[tuple[str, str]]]) -> list[tuple[str, st
 
 def _environment(group: Group, page: Page, runs: Mapping[str, History]) -> list[tuple[str, str]]:
     """List a row's facts; unknown ones are left out."""
-    word: Callable[[str], str] = words.title if page.lang == "zh" else str
+    word = functools.partial(words.name_of_fact, page.lang)
     history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
     measured: Measurement | None = None if history is None else history.measured
     key = group.key

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from k8sbench.messages import Lang
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.group import Group, Parity, Result
@@ -37,8 +38,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Time of creation, Unix seconds."""
     version: str
     """Version of k8sbench."""
-    lang: str = "en"
-    """``en`` or ``zh``."""
+    lang: Lang = "en"
     title: str | None = None
     """Title; None: the default title."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import collections
+import functools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from k8sbench import messages
+from k8sbench.messages import Lang, Note, note
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Result
-from k8sbench.model.plain_text import counted
 from k8sbench.results.report import (
     comparing,
     formats,
@@ -25,18 +27,26 @@ from k8sbench.results.report.page_content import Page, case_id, dated, dates_of,
 from k8sbench.results.report.time_axis import TimeAxis
 
 
-def _states(results: Sequence[Result]) -> list[str]:
+def _states(results: Sequence[Result]) -> list[Note]:
     """Count valid rows; smoke runs are not valid."""
+    valid = group_words.state_of("valid")
     states = collections.Counter(group_words.state(result.group) for result in results)
-    counts = [f"{count} {state}" for state, count in states.most_common() if state != "valid"]
-    return [f"{states['valid']} of {counted(len(results), 'row')} valid", *counts]
+    counts = [(state, count) for state, count in states.most_common() if state != valid]
+    return [
+        note("rows-valid", valid=states[valid], rows=len(results)),
+        *(note("count-rows", number=count, state=state) for state, count in counts),
+    ]
 
 
 def lead(page: Page) -> str:
     """Count the rows by state; say that the valid ones have no verdict."""
-    states = [words.phrase(page.lang, part) for part in _states(page.results)]
+    states = [messages.text(page.lang, part) for part in _states(page.results)]
     blank = words.say(page.lang, "blank_is_valid") if page.results else ""
-    return "; ".join(states) + blank + ("。" if page.lang == "zh" else ".")
+    return (
+        ("；" if page.lang == "zh" else "; ").join(states)
+        + blank
+        + ("。" if page.lang == "zh" else ".")
+    )
 
 
 def first(page: Page, noted: Sequence[Noted]) -> str:
@@ -46,7 +56,7 @@ def first(page: Page, noted: Sequence[Noted]) -> str:
     if not noted:
         return words.say(page.lang, "nothing_to_report")
     counts = collections.Counter(finding.label for one in noted for finding in one.findings)
-    return _listed(page.lang, [f"{count} {label}" for label, count in counts.items()])
+    return _listed(page.lang, [_counted(label, count) for label, count in counts.items()])
 
 
 def since(page: Page, noted: Sequence[Noted]) -> str:
@@ -73,10 +83,14 @@ def since(page: Page, noted: Sequence[Noted]) -> str:
     return words.say(page.lang, "changed", a=a, b=b, parts=parts)
 
 
-def _listed(lang: str, parts: Iterable[str], end: str | None = None) -> str:
-    """Write phrases as a sentence."""
+def _counted(label: Note, count: int) -> Note:
+    return note("count-findings", number=count, label=label)
+
+
+def _listed(lang: Lang, parts: Iterable[Note], end: str | None = None) -> str:
+    """Write messages as a sentence."""
     comma, full_stop = ("，", "。") if lang == "zh" else (", ", ".")
-    text = comma.join(words.phrase(lang, part) for part in parts)
+    text = comma.join(messages.text(lang, part) for part in parts)
     return text + (full_stop if end is None else end)
 
 
@@ -84,7 +98,7 @@ def laid_out(
     page: Page, noted: Sequence[Noted], axes: Mapping[str, TimeAxis], ids: Mapping[str, str]
 ) -> dict[str, Any]:
     """Lay out the findings: a case, what it is, its figures, its sets as a small line, commands."""
-    word: Callable[[str], str] = words.title if page.lang == "zh" else str
+    word = functools.partial(words.name_of_fact, page.lang)
     groups = [one.group for one in page.series]
     names = group_words.names(groups, group_words.with_models(groups))
     dates = dates_of(page)
@@ -131,11 +145,11 @@ def _worded(
     page: Page, finding: Finding, *, is_first: bool, dates: Mapping[str, str]
 ) -> tuple[str, str]:
     """Write a finding's label and what stands behind it; the table has the first one's begin."""
-    parts = [words.phrase(page.lang, part) for part in finding.words]
+    parts = [messages.written(page.lang, part) for part in finding.words]
     if finding.since and not is_first:
         parts.append(words.say(page.lang, "since_set", name=dated(finding.since, dates)))
     comma = "，" if page.lang == "zh" else ", "
-    return words.phrase(page.lang, finding.label), comma.join(parts)
+    return messages.text(page.lang, finding.label), comma.join(parts)
 
 
 def _heights(noted: Sequence[Noted]) -> tuple[float, float]:

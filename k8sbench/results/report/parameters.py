@@ -11,7 +11,7 @@ from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT, significant
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.report_tables import PRECISIONS
-from k8sbench.results.report.words import join, phrase, say
+from k8sbench.results.report.words import join, say
 
 Row = tuple[str, ...]
 
@@ -46,7 +46,7 @@ def of(
         "nodes": lambda group: formats.or_absent(group.hardware.machines),
         "gpus_per_node": lambda group: formats.or_absent(group.hardware.gpus_per_machine),
         "cpu_processes": lambda group: formats.or_absent(group.hardware.cpu_processes),
-        "precision": lambda group: phrase(lang, group_words.precision(group)),
+        "precision": group_words.precision,
         "batch": lambda group: formats.or_absent(group.facts.batch_size),
         "step_samples": _step,
         "planned": lambda group: _planned(measured.get(group.key.id), lang),
@@ -137,7 +137,7 @@ def _features(
     counts = {"gpus_of_rows": gpus, "cpu_processes": processes}
     rows = [
         *((say(lang, name), ", ".join(map(str, some))) for name, some in counts.items() if some),
-        (say(lang, "precision"), ", ".join(phrase(lang, each) for each in precisions)),
+        (say(lang, "precision"), ", ".join(precisions)),
         *((say(lang, name), words[used]) for name, used in uses.items()),
         (say(lang, "all_fp16"), _all_fp16(groups, lang, given)),
     ]
@@ -162,7 +162,7 @@ def _all_fp16(
     for group in groups:
         is_known = group.facts.precision != "amp" or group.arithmetic is not None
         value = given(group).get("all_fp16", say(lang, "no" if is_known else "unknown"))
-        found.setdefault(value, {})[phrase(lang, group_words.precision(group))] = None
+        found.setdefault(value, {})[group_words.precision(group)] = None
     if len(found) == 1:
         return next(iter(found))
     return "; ".join(f"{join(lang, precisions)}: {value}" for value, precisions in found.items())

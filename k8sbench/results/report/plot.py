@@ -13,6 +13,8 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench import messages
+from k8sbench.messages import Lang
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
@@ -21,7 +23,7 @@ from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.results.report import columns, formats, group_words, svg
 from k8sbench.results.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Place, Trace
 from k8sbench.results.report.time_axis import TimeAxis, dated, events
-from k8sbench.results.report.words import phrase, say
+from k8sbench.results.report.words import say
 
 CASE_HEIGHT = 48
 """Height of a case over its sets."""
@@ -57,25 +59,21 @@ def kind(group: Group) -> str:
     return precision if precision in ("fp32", "amp-fp16", "amp-bf16") else "other"
 
 
-def words(group: Group, lang: str = "en") -> str:
+def words(group: Group, lang: Lang = "en") -> str:
     """Write the end of a bar: figure, runs and marks, or the reason."""
     if group.spread is None:
-        text = group_words.no_figure(group)
+        text = messages.text(lang, group_words.no_figure(group))
     else:
         rate = formats.rate(group.spread.median)
         text = say(lang, "chart_bar", rate=rate, counted=group.counted, runs=len(group.members))
         if group.time_to_train_s is not None:
             text += say(lang, "chart_to_train", seconds=formats.seconds(group.time_to_train_s))
     # The table explains the layout; a bar has no room.
-    layout = f"{group.layout}: "
-    marks = (
-        one.partition(": ")[0] if one.startswith(layout) else one
-        for one in group_words.marks(group)
-    )
-    return "; ".join(phrase(lang, part) for part in (text, *marks))
+    marks = (mark.said if mark.kind == "own" else mark.whole for mark in group_words.marks(group))
+    return "; ".join((text, *(messages.text(lang, mark) for mark in marks)))
 
 
-def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
+def labels(groups: Sequence[Group], lang: Lang = "en") -> dict[str, str]:
     """Map group id → the label of its bar."""
     return group_words.names(
         groups,
@@ -90,7 +88,7 @@ def labels(groups: Sequence[Group], lang: str = "en") -> dict[str, str]:
     )
 
 
-def bars(results: Sequence[Result], lang: str = "en") -> list[BarChart]:
+def bars(results: Sequence[Result], lang: Lang = "en") -> list[BarChart]:
     """Draw throughput with its intervals, a chart for each benchmark."""
     names = labels([result.group for result in results], lang)
     charts: dict[str, list[Bar]] = {}
@@ -120,7 +118,7 @@ def _has_interval(bar: Bar) -> bool:
     return bar.figure is not None and bar.figure.low is not None
 
 
-def _published(result: Result, lang: str) -> tuple[Dot, ...]:
+def _published(result: Result, lang: Lang) -> tuple[Dot, ...]:
     """Mark the published figures of a row's own case and batch."""
     return tuple(
         Dot(
@@ -145,7 +143,7 @@ def _figure(spread: Spread, unit: str) -> str:
 def over_sets(
     series: Sequence[CaseHistory],
     axis: TimeAxis,
-    lang: str = "en",
+    lang: Lang = "en",
     *,
     has_words: bool = True,
 ) -> list[LineChart]:
@@ -233,7 +231,7 @@ def _colour(mark: Mark) -> str:
 
 
 def sparkline(
-    series: CaseHistory, axis: TimeAxis, heights: tuple[float, float], lang: str = "en"
+    series: CaseHistory, axis: TimeAxis, heights: tuple[float, float], lang: Lang = "en"
 ) -> str:
     """Draw the sets of a case small, on the axis of its benchmark; empty for fewer than two.
 
@@ -248,7 +246,7 @@ def sparkline(
     return svg.sparkline(title, points, axis.ends, heights)
 
 
-def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:
+def over_time(run: History, name: str, lang: Lang = "en") -> list[LineChart]:
     """Draw a run's throughput by iteration, the measured window shaded.
 
     Of many lines, each part of the iterations shows the median of its lines, and a band that holds
@@ -277,7 +275,7 @@ def over_time(run: History, name: str, lang: str = "en") -> list[LineChart]:
     ]
 
 
-def _slow_lines(run: History, points: Sequence[Dot], lang: str) -> str:
+def _slow_lines(run: History, points: Sequence[Dot], lang: Lang) -> str:
     """Count the lines of the window that took over twice the median line; empty if none did."""
     first, last = run.window or (-math.inf, math.inf)
     rates = [dot.y for dot in points if first <= dot.x <= last]
@@ -285,7 +283,7 @@ def _slow_lines(run: History, points: Sequence[Dot], lang: str) -> str:
     return say(lang, "slow_lines", slow=slow, lines=len(rates)) if slow else ""
 
 
-def _lines_over_time(points: Sequence[Dot], lang: str) -> tuple[Trace, ...]:
+def _lines_over_time(points: Sequence[Dot], lang: Lang) -> tuple[Trace, ...]:
     """Draw few points as they are, of many their medians and the band around these."""
     if len(points) <= MOST_POINTS:
         shape: Literal["none", "dot"] = "none" if len(points) > 1 else "dot"

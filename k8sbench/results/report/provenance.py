@@ -119,7 +119,7 @@ class Provenance(ReportRows):
             }
             places = (place_of(spec.sources[key]) for key in used if key in spec.sources)
             cited = [*filter(None, places)]
-            text = self.say("subject", name=name, title=spec.title, task=self.phrase(spec.task))
+            text = self.say("subject", name=name, title=spec.title, task=self.of_catalog(spec.task))
             of = self.say("reproduces", sources=self.join(cited)) if cited else ""
             found.append(text + of)
         return found
@@ -199,7 +199,7 @@ class Provenance(ReportRows):
         data = variant.data_set
         md5 = f"MD5 {data.md5}" if data.md5 else None
         samples = self.say("samples", samples=data.samples) if data.samples else None
-        return ", ".join(filter(None, (self.phrase(data.name), data.file, md5, samples)))
+        return ", ".join(filter(None, (self.of_catalog(data.name), data.file, md5, samples)))
 
 
 def _without_name(stated: str, given: str) -> str:

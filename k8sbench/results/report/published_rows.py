@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from k8sbench import messages
 from k8sbench.catalog.published import Citation
+from k8sbench.messages import Note
 from k8sbench.model.group import Deviation, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.results.groups import ratios
-from k8sbench.results.report import formats, report_tables, tables, words
+from k8sbench.results.report import formats, noted_tables, report_tables, words
 from k8sbench.results.report.columns import as_published, from_corrected, is_of_case, nearest
 from k8sbench.results.report.report_rows import ReportRows
 
@@ -51,7 +53,7 @@ class PublishedRows(ReportRows):
                 if "no-figure" in one.not_comparable and result.group.spread is None:
                     continue  # the row's own reasons say why
                 if one.remark:
-                    remark = words.original(self.made.lang, tables.escaped(one.remark))
+                    remark = words.original(self.made.lang, noted_tables.escaped(one.remark))
                     remarks.setdefault((one.source, remark), {})[row] = None
                 if deviation is None:
                     others.setdefault(row, []).append(self._not_compared(one))
@@ -92,7 +94,7 @@ class PublishedRows(ReportRows):
         for name in dict.fromkeys(group.key.benchmark for group in self.groups):
             spec = self.made.specs.get(name)
             for note in () if spec is None else spec.notes:
-                text = words.original(self.made.lang, tables.escaped(note))
+                text = words.original(self.made.lang, noted_tables.escaped(note))
                 yield self.say("catalog_note", benchmark=name, note=text)
 
     def tables_rule(self) -> str:
@@ -127,12 +129,12 @@ class PublishedRows(ReportRows):
         last = max(window.last_iteration for window in windows)
         return self.say("window_iterations", first=first, last=last)
 
-    def _note(self, result: Result, note: str) -> str:
+    def _note(self, result: Result, note: Note) -> str:
         """Write a note; where no log names the data, what the user states of it."""
         given = self.given(result.group).get("data")
         if note == ratios.DATA_UNSTATED and given is not None:
             return self.say("given_data", data=given)
-        return self.phrase(note)
+        return messages.text(self.made.lang, note)
 
     def _not_compared(self, one: Deviation) -> str:
         """Write a published figure of the row's case, and why it cannot be compared."""
@@ -140,13 +142,13 @@ class PublishedRows(ReportRows):
         own = {"batch": self.say("its_batch", batch=one.batch_size)}
         own |= {"estimator": self.say("unknown_rule")} if one.estimator == "unknown" else {}
         why = self.join(own.get(name) or self.unlike(name) for name in one.not_comparable)
-        quantity = self.phrase(one.quantity.replace("_", " "))
+        quantity = words.name_of_fact(self.made.lang, one.quantity.replace("_", " "))
         return f"{quantity} {figure} ({one.source}: {why})"
 
     def _published_figure(self, one: Deviation) -> str:
-        quantity = one.quantity.replace("_", " ")
+        quantity = words.name_of_fact(self.made.lang, one.quantity.replace("_", " "))
         rule = self.say("unknown_rule") if one.estimator == "unknown" else one.estimator
-        named = [self.phrase(quantity)]
+        named = [quantity]
         named += [] if one.quantity == "time_to_train" else [rule]
         return f"{as_published(one, self.made.lang)} ({self.join(named)})"
 
@@ -190,11 +192,11 @@ class PublishedRows(ReportRows):
     def _cited(self, one: Deviation) -> str:
         """Cite a source with its title, its place and remarks."""
         source = self._source(one)
-        title = tables.escaped(self.phrase(one.title))
+        title = noted_tables.escaped(self.of_catalog(one.title))
         if source is None or source.repository is None:
             return title
         cited = f"{title}: {place_of(source)}"
-        note = words.original(self.made.lang, tables.escaped(source.note or ""))
+        note = words.original(self.made.lang, noted_tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
 
 

@@ -25,19 +25,20 @@ from k8sbench.results.report import (
     analysis,
     formats,
     layout,
+    noted_tables,
     own_notes,
     publication,
     repeating,
     report_tables,
-    tables,
     words,
 )
 from k8sbench.results.report.columns import trains
+from k8sbench.results.report.noted_tables import Cell
 from k8sbench.results.report.provenance import Provenance
 from k8sbench.results.report.publication import Publication
 from k8sbench.results.report.published_rows import PublishedRows
 from k8sbench.results.report.report_rows import ReportRows
-from k8sbench.results.report.tables import Cell, Column
+from k8sbench.results.report.tables import Column
 
 CHAPTERS = (
     *("environment", "setup", "programs", "data", "parameters", "commands", "repeat", "method"),
@@ -101,7 +102,9 @@ def text(made: Publication) -> str:
         has_time_to_train=any(group.time_to_train_s is not None for group in groups),
         targets=rows.targets(),
         left_out=runs - sum(group.counted for group in groups),
-        report_tables=tables.markdown(report_tables.tables(made.results, made.lang)).strip("\n"),
+        report_tables=noted_tables.markdown(
+            report_tables.tables(made.results, made.lang), made.lang
+        ).strip("\n"),
         without_table=rows.rows_by(report_tables.why_left_out),
         parities=rows.parities(),
         gains=rows.gains(),
@@ -276,7 +279,7 @@ class _Rows(ReportRows):
             if spec is None or (aim := spec.target_accuracy) is None:
                 continue
             said = {"benchmark": name, "metric": aim.metric, "value": f"{aim.percent:g}"}
-            note = words.original(self.made.lang, tables.escaped(aim.note or ""))
+            note = words.original(self.made.lang, noted_tables.escaped(aim.note or ""))
             found.append(self.say("catalog_target", **said, note=note).rstrip())
         return found
 
@@ -369,7 +372,7 @@ def _template(lang: Lang) -> jinja2.Template:
     )
     made.globals["say"] = functools.partial(words.say, lang)
     made.filters["word"] = functools.partial(words.word, lang)
-    made.filters["escaped"] = tables.escaped
+    made.filters["escaped"] = noted_tables.escaped
     made.filters["original"] = functools.partial(words.original, lang)
     made.filters["join_texts"] = functools.partial(words.join, lang)
     return made.from_string(text)

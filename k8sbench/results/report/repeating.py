@@ -23,7 +23,7 @@ from k8sbench.model.group import Result
 from k8sbench.model.program import Upstream
 from k8sbench.model.spec_values import Mode
 from k8sbench.results.report import columns, publication
-from k8sbench.results.report.words import phrase, say
+from k8sbench.results.report.words import of_catalog, say
 
 HOST = ("GPU", "CPU", "memory", "system", "driver", "CUDA of the host", "cuDNN of the host")
 """Facts of a program's environment that are of its machine; the others are of the container."""
@@ -163,7 +163,8 @@ def _program(
     explained = {name: f"variable_{name.lower()}" for name in used}
     known = [(name, word) for name, word in explained.items() if messages.has_message(word)]
     facts = [
-        (name, phrase(lang, name), phrase(lang, v)) for name, v in upstream.environment.items()
+        (name, of_catalog(lang, name), of_catalog(lang, v))
+        for name, v in upstream.environment.items()
     ]
     return PublishedProgram(
         benchmark=program[0],
@@ -221,7 +222,7 @@ def _data(variant: Variant, upstream: Upstream, lang: Lang) -> str | None:
     if data is None:
         return say(lang, "synthetic_data") if upstream.data == "synthetic" else None
     size = f" ({say(lang, 'samples', samples=data.samples)})" if data.samples else ""
-    return f"{phrase(lang, data.name)}{size}"
+    return f"{of_catalog(lang, data.name)}{size}"
 
 
 def _container(upstream: Upstream, *, has_data: bool) -> str | None:

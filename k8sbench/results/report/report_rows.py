@@ -11,9 +11,9 @@ from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.run import Run
-from k8sbench.results.report import group_words, publication, tables, words
+from k8sbench.results.report import group_words, noted_tables, publication, words
+from k8sbench.results.report.noted_tables import Table
 from k8sbench.results.report.publication import Publication
-from k8sbench.results.report.tables import Table
 
 Fact = TypeVar("Fact", str, tuple[str, ...])
 
@@ -24,7 +24,7 @@ class ReportRows:
     def __init__(self, made: Publication) -> None:
         self.made = made
         self.say = functools.partial(words.say, made.lang)
-        self.phrase = functools.partial(words.phrase, made.lang)
+        self.of_catalog = functools.partial(words.of_catalog, made.lang)
         self.word = functools.partial(words.word, made.lang)
         self.join = functools.partial(words.join, made.lang)
         self.groups = [result.group for result in made.results]
@@ -39,8 +39,8 @@ class ReportRows:
         """
         every = self.names.values() if among is None else among
         if len(values) == 1 and {*every} == {*next(iter(values.values()))}:
-            return self.phrase(next(iter(values)))
-        parts = (f"{self.phrase(of)} ({self.list_rows(r, every)})" for of, r in values.items())
+            return next(iter(values))
+        parts = (f"{of} ({self.list_rows(r, every)})" for of, r in values.items())
         return "; ".join(parts)
 
     def list_rows(self, rows: Sequence[str], among: Collection[str] | None = None) -> str:
@@ -64,14 +64,14 @@ class ReportRows:
         known = variant and variant.data_set
         stated = [one.environment for _, _, one in self.counted([group])]
         if group.data_md5 is not None:
-            name = self.phrase(known.name) if known and known.md5 == group.data_md5 else None
+            name = self.of_catalog(known.name) if known and known.md5 == group.data_md5 else None
             word = "data_by_md5" if name else "data_of_md5"
             return self.say(word, name=name, md5=group.data_md5)
         numbers = {one.get("data_samples") for one in stated} - {None}
         if len(numbers) != 1:
             return self._named_data(group)
         number = numbers.pop()
-        name = self.phrase(known.name) if known and known.samples == number else None
+        name = self.of_catalog(known.name) if known and known.samples == number else None
         return self.say("data_by_number" if name else "data_of_number", name=name, number=number)
 
     def _named_data(self, group: Group) -> str | None:
@@ -84,7 +84,7 @@ class ReportRows:
         known = variant and variant.data_set
         if known is None or known.name.split()[0].lower() not in name.lower():
             return self.say("data_of_name", logged=name)
-        return self.say("data_by_name", name=self.phrase(known.name), logged=name)
+        return self.say("data_by_name", name=self.of_catalog(known.name), logged=name)
 
     def reads_published_data(self, group: Group) -> bool:
         """True if log or user name the data set of the published figures."""
@@ -93,7 +93,7 @@ class ReportRows:
         if known is None or group.facts.data not in {"real", "unknown"}:
             return False
         given = self.given(group).get("data", "").lower()
-        is_logged = self.phrase(known.name) in (self.logged_data(group) or "")
+        is_logged = self.of_catalog(known.name) in (self.logged_data(group) or "")
         return is_logged or known.name.split()[0].lower() in given
 
     def unlike(self, name: str) -> str:
@@ -136,5 +136,4 @@ class ReportRows:
 
     def markdown(self, some: Sequence[Table]) -> str:
         """Write tables as Markdown, in the report's language."""
-        shown = words.translated(some) if self.made.lang == "zh" else some
-        return tables.markdown(shown).strip("\n")
+        return noted_tables.markdown(some, self.made.lang).strip("\n")

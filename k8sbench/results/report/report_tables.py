@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.messages import Lang
 from k8sbench.model.errors import list_few
 from k8sbench.model.group import Group, Result
 from k8sbench.results.report import formats, group_words, words
@@ -21,8 +22,9 @@ from k8sbench.results.report.columns import (
     nearest,
     trains,
 )
-from k8sbench.results.report.tables import Cell, Column, Table
-from k8sbench.results.report.words import phrase, say
+from k8sbench.results.report.noted_tables import Cell, Table
+from k8sbench.results.report.tables import Column
+from k8sbench.results.report.words import say
 
 NONE = "-"
 _IN_SAMPLES = "throughput (samples/s)"
@@ -40,7 +42,7 @@ class Rows(msgspec.Struct, frozen=True):
     """PyTorch rows of the benchmark, for the tables of both frameworks."""
     gpus: tuple[int, ...]
     """GPU counts of the published rows; measured counts are added."""
-    lang: str
+    lang: Lang
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the GPU counts with a line in a table of these precisions."""
@@ -72,7 +74,7 @@ ReportCell = Callable[[Rows, int, str], str]
 """Text of a cell, from GPUs and precision."""
 
 
-def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
+def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     """Lay out each program's rows in the tables of its report."""
     programs: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
@@ -101,7 +103,9 @@ def tables(results: Sequence[Result], lang: str = "en") -> list[Table]:
             head = (benchmark, *program[4:]) if form is _beside_pytorch else program
             for table in form(rows):
                 parts = (*head, table.title)
-                title = " · ".join(word for word in parts if word and word not in ("-", "unknown"))
+                title = " · ".join(
+                    str(word) for word in parts if word and word not in ("-", "unknown")
+                )
                 made.append(msgspec.structs.replace(table, title=title))
     return made
 
@@ -143,7 +147,7 @@ def left_out(results: Sequence[Result]) -> list[str]:
 
 
 def why_left_out(group: Group) -> str | None:
-    """Return the id of the reason (in ``words.yaml``); None for rows in the tables."""
+    """Return the id of the reason's message; None for rows in the tables."""
     if group.smoke:
         return "why_smoke"
     if group.on_cpu:
@@ -163,7 +167,7 @@ def _throughput(rows: Rows, gpus: int, precision: str) -> str:
     return text + _beside_published(result, "throughput", rows.lang)
 
 
-def _beside_published(result: Result, quantity: str, lang: str) -> str:
+def _beside_published(result: Result, quantity: str, lang: Lang) -> str:
     """Write a published figure and the deviation in brackets; empty without a comparison."""
     one = nearest(result, quantity)
     if one is None or not is_of_case(one, result):
@@ -207,7 +211,9 @@ def _accuracy(rows: Rows, gpus: int, precision: str) -> str:
     reached = None if result is None else group_words.accuracy(result.group)
     if result is None or reached is None:
         return NONE
-    return phrase(rows.lang, reached) + _beside_published(result, "accuracy", rows.lang)
+    figure, is_part = reached
+    shown = say(rows.lang, "accuracy-unfinished", figure=figure) if is_part else figure
+    return shown + _beside_published(result, "accuracy", rows.lang)
 
 
 def _time(rows: Rows, gpus: int, precision: str) -> str:
@@ -226,11 +232,16 @@ def _read_plan(name: str) -> ReportCell:
     return cell
 
 
+def _heading(lang: Lang, name: str) -> str:
+    if name == _IN_SAMPLES:
+        return say(lang, "title-throughput-of", unit="samples/s")
+    return words.name_of_fact(lang, name)
+
+
 def _table(
-    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: str, unit: str = ""
+    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang, unit: str = ""
 ) -> Table:
-    translate = words.title if lang == "zh" else str
-    heads = [translate(one) for one in headings]
+    heads = [_heading(lang, one) for one in headings]
     if unit not in ("", "samples/s"):
         heads = [word.replace("samples/s", unit) for word in heads]
     columns = tuple(
@@ -238,7 +249,7 @@ def _table(
         for word, one in zip(heads, headings, strict=True)
     )
     return Table(
-        title=translate(title),
+        title=_heading(lang, title),
         columns=columns,
         rows=tuple(tuple(map(Cell, line)) for line in lines),
     )

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Result
 from k8sbench.model.identity import fields_for
 from k8sbench.results.report import columns, formats, group_words
@@ -40,7 +41,7 @@ class _Line(NamedTuple):
         return self.rows[0].group
 
 
-def charts(results: Sequence[Result], lang: str = "en") -> list[LineChart]:
+def charts(results: Sequence[Result], lang: Lang = "en") -> list[LineChart]:
     """Draw how each benchmark scales on each framework.
 
     A line joins the rows with one number of GPUs per node, and those that fill one such node: 1x1
@@ -110,7 +111,7 @@ def _by_node(rows: Sequence[Result]) -> Iterator[_Line]:
             yield _Line(size, joined)
 
 
-def _chart(title: str, rows: Sequence[Result], lang: str) -> LineChart:
+def _chart(title: str, rows: Sequence[Result], lang: Lang) -> LineChart:
     every = [*_lines(rows)]
     lines = every[:NAMED]
     if len(every) > NAMED:
@@ -134,7 +135,7 @@ def _chart(title: str, rows: Sequence[Result], lang: str) -> LineChart:
     )
 
 
-def _traces(lines: Sequence[_Line], lang: str) -> Iterator[Trace]:
+def _traces(lines: Sequence[_Line], lang: Lang) -> Iterator[Trace]:
     """Yield the lines; their names say how many GPUs a node has where that differs."""
     is_said = len({line.per_node for line in lines}) > 1
     names = group_words.names([line.first for line in lines], _named(lang), but=("case",))
@@ -149,7 +150,7 @@ def _traces(lines: Sequence[_Line], lang: str) -> Iterator[Trace]:
         yield Trace(name=name, kind=colour, points=points, dashes=dashes)
 
 
-def _named(lang: str) -> Callable[[Group], str]:
+def _named(lang: Lang) -> Callable[[Group], str]:
     return lambda group: say(
         lang,
         "chart_line",
@@ -159,7 +160,7 @@ def _named(lang: str) -> Callable[[Group], str]:
     )
 
 
-def _loose(rows: Sequence[Result], lang: str) -> Iterator[Trace]:
+def _loose(rows: Sequence[Result], lang: Lang) -> Iterator[Trace]:
     """Yield the points that no line joins, by colour; each tells its set."""
     by_colour: dict[str, list[Result]] = {}
     for row in rows:
@@ -169,7 +170,7 @@ def _loose(rows: Sequence[Result], lang: str) -> Iterator[Trace]:
         yield Trace(name=name, kind=colour, points=tuple(map(_efficiency, some)), shape="loose")
 
 
-def _published(rows: Sequence[Result], lang: str) -> list[Trace]:
+def _published(rows: Sequence[Result], lang: Lang) -> list[Trace]:
     """Draw the published speedups of each source and precision."""
     speedups: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from k8sbench import messages
 from k8sbench.messages import Lang
 from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.results.report import formats
 from k8sbench.results.report.columns import as_published, is_of_case
-from k8sbench.results.report.words import phrase, say
+from k8sbench.results.report.group_words import said_of
+from k8sbench.results.report.noted_tables import Footnote, of_runs
+from k8sbench.results.report.words import say
 
 RISES = 0.05
 """Rise of the efficiency with more GPUs from which it is named."""
@@ -103,15 +106,12 @@ def _slow_lines(result: Result, row: str, lang: Lang) -> Iterator[str]:
     """Yield what the first counted run with unsteady lines says of them."""
     counted = [member for member in result.group.members if member.rate is not None]
     found = [
-        reason.sentence
-        for member in counted
-        for reason in member.reasons
-        if reason.id == rules.UNSTEADY.id
+        reason for member in counted for reason in member.reasons if reason.id == rules.UNSTEADY.id
     ]
     if found:
         runs = say(lang, "of_runs", number=len(found), runs=len(counted))
         place = f"{row} ({runs})" if len(counted) > 1 else row
-        yield f"{place}: {phrase(lang, found[0])}"
+        yield messages.text(lang, of_runs(Footnote(said=said_of(found[0])), place))
 
 
 def other_estimator(result: Result, row: str, lang: Lang) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Tables as plain text, fitted to a terminal, or Markdown."""
+"""Tables as plain text, fitted to a terminal."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Note
 from k8sbench.model.plain_text import ABSENT, clean
 
 GAP = "   "
@@ -48,11 +49,14 @@ class Column(msgspec.Struct, frozen=True):
     """One column of a table."""
 
     title: str
+    """Title in English."""
     cell: Callable[[Any], Any] | None = None
     """Function from an item to text, None, or a cell with notes.
 
     None itself: the rows have the text.
     """
+    heading: Note | None = None
+    """Title as a message, where the table is written in other languages, too."""
     right: bool = False
     """True if its cells are aligned to the right, as numbers."""
     whole: bool = False
@@ -284,261 +288,3 @@ def wrapped(line: str, width: int | None, *, indent: str) -> str:
     own = line[: len(line) - len(line.lstrip())]
     first, *rest = folded(line.strip(), max(width - max(len(indent), len(own)), 1))
     return "\n".join([own + first, *(textwrap.indent(part, indent) for part in rest)])
-
-
-# -- tables with notes ----------------------------------------------------------------------------
-#
-# A cell is a text with notes: why it has no figure, or what a reader must know. The causes follow
-# the table, each once with the number of rows. Rows have the number of a cause that not all rows
-# have. No figure is broken or cut.
-
-MOST_CAUSES = 10
-"""Maximum lines of causes below a plain table; k8sbench explain has the rest."""
-
-
-class Cell(msgspec.Struct, frozen=True):
-    """The text of a cell, and its footnotes."""
-
-    text: str
-    notes: tuple[str, ...] = ()
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows under a title."""
-
-    title: str | None
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-    """Lines below the rows, on all of them."""
-    captioned: bool = False
-    """True if values common to all rows stand above a plain table."""
-    complete: str = "-o wide"
-    """Format that has the columns without room."""
-    counts: tuple[str, str, str] = (
-        "{count} of {rows} rows",
-        "all rows",
-        "and {count} more causes: k8sbench explain RUN names all of a run",
-    )
-    """Words for a note of some rows, of all, and for the causes that are left out."""
-
-
-class _Cause(msgspec.Struct):
-    """A note of a table."""
-
-    is_of_gap: bool
-    """True if it tells why a cell is empty; such causes come last."""
-    titles: list[str] = []
-    """Titles of its columns."""
-    rows: list[int] = []
-    """Places of the rows."""
-
-
-def absent(reason: str | None, *more: str) -> Cell:
-    """Make a cell without a value, with the reason."""
-    return Cell(ABSENT, (reason or "not measured", *more))
-
-
-def text(tables: Sequence[Table], *, width: int | None = None, paint: Paint | None = None) -> str:
-    """Write tables and causes as plain text; ``width`` None has no limit.
-
-    ``paint`` colours the columns of states.
-    """
-    return "\n".join(_text(table, width, paint) for table in tables if table.rows)
-
-
-def _text(
-    table: Table, width: int | None, paint: Paint | None, out: tuple[str, ...] | None = None
-) -> str:
-    """Write one table; ``out`` has the titles of dropped columns."""
-    # A single row has a caption only where it does not fit without.
-    is_alone = len(table.rows) == 1 and out is None
-    caption, places = ("", [*range(len(table.columns))]) if is_alone else captioned(table)
-    titled = _with_titles(table)
-    marks, notes = causes(titled, MOST_CAUSES)
-    below = list(map(_numbered, notes))
-    rows = [[clean(row[n].text) for n in places] for row in table.rows]
-    for cells, mark in zip(rows, marks, strict=True):
-        cells[-1] += _marks(mark)
-    columns = [titled.columns[n] for n in places]
-    fit = fitted(columns, rows, width)
-    if is_alone and len(fit.kept) < len(columns):
-        return _text(table, width, paint, ())
-    if len(fit.kept) < len(columns):
-        gone = [n for n in range(len(columns)) if n not in fit.kept]
-        out = (*(out or ()), *(columns[n].title for n in gone))
-        return _text(without(table, [places[n] for n in gone]), width, paint, out)
-    if out:
-        below.append(f"{', '.join(out)}: no room in {width} columns; {table.complete} has it")
-    lines = "".join(wrapped(line, width, indent="    ") + "\n" for line in below)
-    return (
-        (wrapped(table.title, width, indent="  ") + "\n" if table.title else "")
-        + (wrapped(caption, width, indent="  ") + "\n" if caption else "")
-        + laid_out(columns, rows, fit, paint)
-        + (f"\n{lines}" if lines else "")
-    )
-
-
-def _marks(numbers: Sequence[int]) -> str:
-    """Write the numbers of a row's causes: `` [1,3]``."""
-    return f" [{','.join(map(str, numbers))}]" if numbers else ""
-
-
-def without(table: Table, gone: Sequence[int]) -> Table:
-    """Drop columns with their notes."""
-    kept = [n for n in range(len(table.columns)) if n not in gone]
-    return msgspec.structs.replace(
-        table,
-        columns=tuple(table.columns[n] for n in kept),
-        rows=tuple(tuple(row[n] for n in kept) for row in table.rows),
-    )
-
-
-def captioned(table: Table) -> tuple[str, list[int]]:
-    """Write the values common to all rows; return the remaining columns."""
-    places = range(len(table.columns))
-    if not table.captioned:
-        return "", list(places)
-    values = [{clean(row[n].text) for row in table.rows} for n in places]
-    once = [n for n in places if values[n] == {ABSENT}] + [
-        n for n in places if len(values[n]) == 1 and not table.columns[n].stays
-    ]
-    same = [(table.columns[n].title, clean(table.rows[0][n].text)) for n in once]
-    # Why a column has no value at all stands below the table.
-    words = (f"{title}: {value}" for title, value in same if value != ABSENT)
-    return " · ".join(words), [n for n in places if n not in once]
-
-
-Note = tuple[int | None, str]
-"""A line below a table, and its number; None: it is of all rows."""
-
-
-def _numbered(note: Note) -> str:
-    number, text = note
-    return text if number is None else f"[{number}] {text}"
-
-
-def causes(table: Table, most: int | None = None) -> tuple[list[list[int]], list[Note]]:
-    """Return the numbers of causes per row, and the lines below the table.
-
-    At most ``most`` lines of causes; the last one counts the rest.
-    """
-    found: dict[str, _Cause] = {}
-    merged = _merged(clean(note) for row in table.rows for cell in row for note in cell.notes)
-    for place, row in enumerate(table.rows):
-        for column, cell in zip(table.columns, row, strict=True):
-            for note in map(merged.__getitem__, map(clean, cell.notes)):
-                is_of_gap = cell.text == ABSENT and _id_of(note) is None
-                cause = found.setdefault(note, _Cause(is_of_gap))
-                cause.titles += [column.title] * (column.title not in cause.titles)
-                cause.rows += [place] * (place not in cause.rows)
-    listed = sorted(found, key=lambda note: found[note].is_of_gap)
-    left_out = 0
-    if most is not None and len(listed) > most:
-        listed, left_out = listed[: most - 1], len(listed) - most + 1
-    some = [note for note in listed if len(found[note].rows) < len(table.rows)]
-    lines: list[Note] = [
-        (some.index(note) + 1 if note in some else None, _cause_line(note, found[note], table))
-        for note in listed
-    ]
-    lines.sort(key=lambda line: (line[0] is None, line[0] or 0))  # the numbered ones first
-    if left_out:
-        lines.append((None, table.counts[2].format(count=left_out)))
-    marks = [
-        [n for n, note in enumerate(some, 1) if place in found[note].rows]
-        for place in range(len(table.rows))
-    ]
-    return marks, [*lines, *((None, note) for note in table.notes)]
-
-
-_NUMBER = re.compile(r"(?<![\w.,:/−-])\d+(?![\w:/-]|[.,]\d)")
-"""A whole number that is no part of a date or figure."""
-
-
-def _merged(notes: Iterable[str]) -> dict[str, str]:
-    """Map each note → itself, or a common note of several runs.
-
-    Such notes differ in one number, and the common one lists the numbers.
-    """
-    alike: dict[tuple[str | None, str], list[str]] = {}
-    for note in dict.fromkeys(notes):
-        sentence = note.partition(": ")[2]
-        alike.setdefault((_id_of(note), _NUMBER.sub("", sentence)), []).append(note)
-    merged: dict[str, str] = {}
-    for (name, _), some in alike.items():
-        sentences = [note.partition(": ")[2] for note in some]
-        numbers = [set(each) for each in zip(*map(_NUMBER.findall, sentences), strict=True)]
-        merged |= dict(zip(some, some, strict=True))
-        of_runs = name and all(note.startswith(f"{name} (") for note in some)
-        if of_runs and len(some) > 1 and sum(len(each) > 1 for each in numbers) <= 1:
-            listed = iter([", ".join(sorted(each, key=int)) for each in numbers])
-            parts = _NUMBER.split(sentences[0])
-            sentence = "".join(part + next(listed, "") for part in parts)
-            merged |= dict.fromkeys(some, f"{name}: {sentence}")
-    return merged
-
-
-def _id_of(note: str) -> str | None:
-    """Return the id at a note's beginning: ``outlier`` of ``outlier (2 runs): …``."""
-    name, colon, _ = note.partition(": ")
-    name = name.partition(" (")[0]
-    return name if colon and " " not in name else None
-
-
-def _cause_line(note: str, cause: _Cause, table: Table) -> str:
-    """Write a cause with the number of its rows."""
-    name = _id_of(note)
-    head = name or ", ".join(cause.titles)
-    if len(cause.rows) == 1:
-        return note if name else f"{head}: {note}"
-    if name and name[0].isdigit():  # a case, of which the note is
-        head = ", ".join(cause.titles)
-        name = None
-    rows = len(table.rows)
-    count = table.counts[len(cause.rows) == rows].format(count=len(cause.rows), rows=rows)
-    return f"{head}: {count}; {note.partition(': ')[2] if name else note}"
-
-
-def markdown(tables: Sequence[Table]) -> str:
-    """Write the tables and their causes as GitHub's Markdown.
-
-    Values common to the rows of a captioned table stand above it.
-    """
-    parts = []
-    for whole in (each for each in tables if each.rows):
-        marks, below = causes(whole)
-        lines = [f"**{escaped(whole.title)}**", ""] if whole.title else []
-        caption, places = captioned(whole) if len(whole.rows) > 1 else ("", None)
-        lines += [escaped(caption), ""] if caption else []
-        every = range(len(whole.columns))
-        table = without(whole, [n for n in every if places is not None and n not in places])
-        lines.append(_markdown_line(Cell(column.title) for column in table.columns))
-        lines.append("| " + " | ".join("---:" if c.right else "---" for c in table.columns) + " |")
-        for row, mark in zip(table.rows, marks, strict=True):
-            *cells, last = row
-            marked = msgspec.structs.replace(last, text=last.text + _marks(mark))
-            lines.append(_markdown_line([*cells, marked]))
-        lines += [part for note in below for part in ("", escaped(_numbered(note)))]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
-
-
-def _with_titles(table: Table) -> Table:
-    """Write titles in capitals, as kubectl does, except for units."""
-
-    def capitals(title: str) -> str:
-        return " ".join(
-            word if "/" in word or word[:1] == "(" else word.upper() for word in title.split(" ")
-        )
-
-    columns = (msgspec.structs.replace(c, title=capitals(c.title)) for c in table.columns)
-    return msgspec.structs.replace(table, columns=tuple(columns))
-
-
-def _markdown_line(cells: Iterable[Cell]) -> str:
-    return f"| {' | '.join(escaped(cell.text) for cell in cells)} |"
-
-
-def escaped(text: str) -> str:
-    """Escape text for Markdown."""
-    return re.sub(r"[\\|<*`\[]", r"\\\g<0>", clean(text))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from k8sbench.messages import Lang
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group
@@ -70,7 +71,7 @@ class TimeAxis(NamedTuple):
         times = (step * (first + n) for n in range(int(self.end // step - first) + 1))
         return tuple(Tick(at, datetime.fromtimestamp(at, UTC).strftime(form)) for at in times)
 
-    def title(self, lang: str) -> str:
+    def title(self, lang: Lang) -> str:
         """Return the days of the axis."""
         if self.order is not None:
             return words.say(lang, "sets_in_order")
@@ -100,12 +101,11 @@ def time_axis(series: Sequence[CaseHistory]) -> TimeAxis:
 def events(
     series: Sequence[CaseHistory],
     axis: TimeAxis,
-    lang: str = "en",
+    lang: Lang = "en",
 ) -> tuple[Event, ...]:
     """Return where image, program, driver or nodes of a case are others than in its set before."""
     changes: dict[tuple[str, str], list[str]] = {}
     begins: dict[str, Point] = {}
-    word: Callable[[str], str] = words.title if lang == "zh" else str
     for one in series:
         last: dict[str, str] = {}
         for point in one.points:
@@ -113,7 +113,9 @@ def events(
             begins[name] = min(begins.get(name, point), point, key=lambda one: one.at)
             for fact, value in _facts(point.group).items():
                 if last.get(fact, value) != value:
-                    change = DIGEST.sub(r"\1", f"{word(fact)} {last[fact]} → {value}")
+                    change = DIGEST.sub(
+                        r"\1", f"{words.name_of_fact(lang, fact)} {last[fact]} → {value}"
+                    )
                     changes.setdefault((name, fact), []).append(change)
                 last[fact] = value
     if sum(fact == "node" for _, fact in changes) > MOST_OF_NODES:

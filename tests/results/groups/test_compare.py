@@ -16,6 +16,7 @@ from tests.results.groups.grouped import newest_sets
 from tests.results.groups.nights import night
 from tests.results.groups.sides import NOT_COMPARABLE, A, compared, new, old
 from tests.results.report.factory import START, V100_16, V100_32, repeats, run
+from tests.results.said import texts
 from tests.unit.presence import present
 
 
@@ -191,7 +192,7 @@ def test_a_case_without_a_namespace_meets_its_like_in_each() -> None:
     found = {case.group.key.namespace: case.finding for case in compared(old(), mine).cases}
     assert found == {"team-a": "slower", "team-b": "one-side"}
     (other,) = compared(old(namespace="team-c"), new(namespace="team-a")).cases
-    assert other.notes == ("namespace: team-c in A, team-a in B",)
+    assert texts(other.notes) == ("namespace: team-c in A, team-a in B",)
 
 
 def test_logs_without_a_batch_have_no_ratio() -> None:

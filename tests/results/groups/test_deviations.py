@@ -16,6 +16,7 @@ from k8sbench.results.groups.speedup import results
 from k8sbench.results.report.columns import nearest
 from tests.results.groups.rows import catalog
 from tests.results.report.factory import V100_32, run, throughput
+from tests.results.said import text, texts
 from tests.unit.presence import present
 
 TF32 = {"options": {"tf32": True}, "measured": {"gpu_model": "NVIDIA A100-SXM4-40GB"}}
@@ -34,15 +35,15 @@ def test_a_deviation_is_by_the_published_estimator_and_names_what_differs() -> N
     found = deviation(run(2900.0))
     assert found.ours == pytest.approx(2900.0 * 0.999)
     assert found.ratio == pytest.approx(2900.0 * 0.999 / 2802.14 - 1)
-    assert found.notes == ("impl k8sbench", "data synthetic")
+    assert texts(found.notes) == ("impl k8sbench", "data synthetic")
     assert found.not_comparable == ()
 
 
 def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
     quick = run(2900.0, data="synthetic-host", options={"compile": True})
-    assert deviation(quick).notes == ("impl k8sbench", "data synthetic-host", "compile")
+    assert texts(deviation(quick).notes) == ("impl k8sbench", "data synthetic-host", "compile")
     # As ours, theirs is synthetic; what loading costs is in ours alone.
-    assert "data synthetic-host" in deviation(quick, data="synthetic").notes
+    assert "data synthetic-host" in texts(deviation(quick, data="synthetic").notes)
 
 
 @pytest.mark.parametrize(
@@ -50,14 +51,14 @@ def test_loaders_and_speed_options_are_named_beside_a_deviation() -> None:
     [
         ({"dataset": "imagenet"}, "data in the log: imagenet"),
         ({"data_md5": "37724b"}, "data in the log: MD5 37724b"),
-        ({}, DATA_UNSTATED),
+        ({}, text(DATA_UNSTATED)),
     ],
 )
 def test_a_note_says_that_data_is_not_known_only_where_the_log_names_none(
     environment: dict[str, str], note: str
 ) -> None:
     one = run(2900.0, data="unknown", measured={"environment": environment}, **OTHERS)
-    assert deviation(one).notes == (note,)
+    assert texts(deviation(one).notes) == (note,)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +99,10 @@ def test_an_unknown_averaging_rule_gives_the_range_over_all_rules() -> None:
 
 def test_what_is_special_of_a_published_figure_stands_beside_the_deviation() -> None:
     odd = deviation(run(2900.0), anomalous=True)
-    assert "the published figure is odd by its own report" in odd.notes
-    assert "published mean of runs, here the median" in deviation(run(1.0), aggregate="mean").notes
+    assert "the published figure is odd by its own report" in texts(odd.notes)
+    assert "published mean of runs, here the median" in texts(
+        deviation(run(1.0), aggregate="mean").notes
+    )
     assert deviation(run(2900.0), note="Wrong by its own logs.").remark == "Wrong by its own logs."
 
 

@@ -14,6 +14,7 @@ from tests.results.groups.grouped import Grouped, histories
 from tests.results.groups.histories import FLAT, dropped, sets
 from tests.results.groups.nights import night
 from tests.results.report.factory import START, repeats
+from tests.results.said import text
 
 
 def judged(values: Sequence[float]) -> CaseHistory:
@@ -135,7 +136,7 @@ def test_a_change_names_the_gpu_model_of_its_case_where_others_have_another() ->
     known = Grouped(made)
     (alone,) = written.changes_table(changes(known)).rows
     model = made[0].key.gpu_model
-    assert model not in alone[1].text
+    assert model not in text(alone[1].text)
     key = msgspec.structs.replace(made[0].key, gpu_model="A100")
     known = Grouped([*made, msgspec.structs.replace(made[0], key=key)])
     (row,) = written.changes_table(changes(known)).rows

@@ -15,6 +15,7 @@ from k8sbench.results.report import document, layout
 from k8sbench.results.report.attention import noted
 from tests.results.groups.grouped import report
 from tests.results.report.factory import START, run
+from tests.results.said import text, texts
 
 DAY = 86400.0
 Fields = Mapping[str, Any]
@@ -124,8 +125,8 @@ def test_a_row_of_an_earlier_night_has_its_set_and_age() -> None:
     (table,) = layout.tables([row_of(made, "4x8")], ())
     assert document.row(row_of(made, "4x8"))["behind_s"] == 3 * DAY - 3600
     cell = table.rows[0][-1]
-    assert cell.text.endswith("; 2d23h older")
-    assert any("night-05-own" in note for note in cell.notes)
+    assert text(cell.text).endswith("; 2d23h older")
+    assert any("night-05-own" in note for note in texts(cell.notes))
 
 
 def dropped(stop: int) -> list[Run]:
@@ -142,10 +143,10 @@ def test_an_open_case_that_is_not_measured_any_more_stays_as_one_finding() -> No
     assert row.missing_in.gone
     (one,) = noted(made.series, made.compared, made.results)
     (finding,) = one.findings
-    assert (finding.label, one.set_name) == ("not measured", "night-11")
+    assert (text(finding.label), one.set_name) == ("not measured", "night-11")
     assert finding.since == "night-08"
     assert one.change == pytest.approx(-0.05, abs=0.002)
     # Until then it is open, and missing.
     made = report([*nightly(range(14)), *dropped(12)], Wanted(), over_sets=True)
     (one,) = noted(made.series, made.compared, made.results)
-    assert [finding.label for finding in one.findings] == ["open", "missing"]
+    assert [text(finding.label) for finding in one.findings] == ["open", "missing"]

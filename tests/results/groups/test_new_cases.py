@@ -13,6 +13,7 @@ from k8sbench.results.report import comparing, group_words
 from k8sbench.results.report import history as written
 from tests.results.groups import nights
 from tests.results.groups.grouped import Grouped
+from tests.results.said import text
 from tests.unit.presence import present
 
 
@@ -76,7 +77,7 @@ def test_a_field_of_the_case_list_that_changes_is_said_with_both_values(
     fields: dict[str, Any], words: str
 ) -> None:
     new = present(new_of(changed_at(8, 97.1, **fields)))
-    assert group_words.new_case(new, "samples/s").startswith(words)
+    assert text(group_words.new_case(new, "samples/s")).startswith(words)
     assert (new.ratio is None) == bool(new.not_comparable)
 
 
@@ -122,7 +123,7 @@ def test_a_drop_that_was_there_before_is_none_of_a_renamed_pool(drop: int) -> No
     new = present(new_of(groups))
     assert (new.a, new.b) == (97.0, 97.0)
     words = group_words.new_case(new, "samples/s")
-    assert words == "new since night-008: pool b; as fast as on pool a"
+    assert text(words) == "new since night-008: pool b; as fast as on pool a"
 
 
 def test_a_set_that_differed_once_ends_no_level() -> None:
@@ -137,7 +138,7 @@ def test_a_set_that_differed_once_ends_no_level() -> None:
 )
 def test_a_difference_below_half_a_percent_is_none(ratio: float, words: str) -> None:
     new = present(new_of(changed_at(8, 100 * ratio, pool=("a", "b"))))
-    assert words in group_words.new_case(new, "samples/s")
+    assert words in text(group_words.new_case(new, "samples/s"))
 
 
 def test_a_renamed_pool_is_one_line_for_its_cases_that_change_alike() -> None:

@@ -12,6 +12,7 @@ from k8sbench.results.groups.selection import Report, Wanted
 from k8sbench.results.report import layout
 from tests.results.groups.grouped import report
 from tests.results.report.factory import START, reject, run
+from tests.results.said import text, texts
 
 DAY = 86400.0
 
@@ -46,8 +47,8 @@ def test_a_set_that_failed_does_not_hide_the_figure_of_the_one_before() -> None:
     assert shown(made) == [("night-2", "1x8")]
     assert made.results[0].newer == Newer(set_name="night-3", state="failed")
     (table,) = layout.tables(made.results, ())
-    assert table.rows[0][-1].text == "valid; newer failed"
-    assert "newer: set night-3, failed, has no figure" in table.rows[0][-1].notes
+    assert text(table.rows[0][-1].text) == "valid; newer failed"
+    assert "newer: set night-3, failed, has no figure" in texts(table.rows[0][-1].notes)
     # A case of which no set has a figure has the row of its latest.
     made = report([night(n, None, phase=Phase.FAILED) for n in (1, 2)], Wanted())
     assert (shown(made), made.results[0].newer) == ([("night-2", "1x8")], None)
@@ -59,7 +60,7 @@ def test_a_row_says_since_when_its_case_is_slower() -> None:
     assert result.changed is not None
     assert result.changed.since == "night-9"
     (table,) = layout.tables([result], ())
-    assert re.fullmatch(r"valid ◀ −\d\.\d %", table.rows[0][-1].text)
+    assert re.fullmatch(r"valid ◀ −\d\.\d %", text(table.rows[0][-1].text))
     assert result.changed.of_set is None
     (steady,) = report(runs[:8], Wanted()).results
     assert steady.changed is None
@@ -69,7 +70,7 @@ def test_a_row_says_since_when_its_case_is_slower() -> None:
     assert back.changed.ratio < 0
     assert back.changed.of_set == pytest.approx(0.08, abs=0.015)
     (table,) = layout.tables([back], ())
-    assert re.fullmatch(r"valid ◀ −\d\.\d %, this set \+\d\.\d %", table.rows[0][-1].text)
+    assert re.fullmatch(r"valid ◀ −\d\.\d %, this set \+\d\.\d %", text(table.rows[0][-1].text))
 
 
 def test_a_rejected_newest_set_hides_no_open_change() -> None:
@@ -82,7 +83,7 @@ def test_a_rejected_newest_set_hides_no_open_change() -> None:
     assert result.changed is not None
     assert (result.changed.since, result.changed.ratio < 0) == ("night-9", True)
     (table,) = layout.tables([result], ())
-    assert re.fullmatch(r"rejected ◀ −\d\.\d %", table.rows[0][-1].text)
+    assert re.fullmatch(r"rejected ◀ −\d\.\d %", text(table.rows[0][-1].text))
     # An older one tells nothing of today.
     (old,) = report([*runs, rejected, night(16, 94.6)], Wanted(set_name="night-15")).results
     assert old.changed is None
@@ -105,7 +106,7 @@ def test_a_row_says_that_its_case_is_back_after_one_night() -> None:
     assert (result.changed.kind, result.changed.since) == ("back", "night-9")
     assert result.changed.ratio == pytest.approx(-0.07, abs=0.01)
     (table,) = layout.tables([result], ())
-    assert table.rows[0][-1].text.startswith("valid; ")
+    assert text(table.rows[0][-1].text).startswith("valid; ")
     assert table.rows[0][-1].notes
 
 
@@ -156,7 +157,7 @@ def test_a_case_that_the_newest_set_of_its_kind_lacks_comes_first_as_missing() -
         since="night-3", set_name="night-3", sets=1, behind_s=DAY
     )
     (table,) = layout.tables(made.results, ())
-    assert "missing in night-3" in table.rows[0][-1].text
+    assert "missing in night-3" in text(table.rows[0][-1].text)
 
 
 def test_a_case_that_five_newer_sets_lack_is_named_and_not_shown() -> None:

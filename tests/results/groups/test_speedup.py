@@ -16,6 +16,7 @@ from k8sbench.results.groups.speedup import SYNC_BN_NOTE, results
 from tests.results.groups.rows import by_case, catalog
 from tests.results.groups.trained_groups import TRAINING, trained
 from tests.results.report.factory import START, V100_16, V100_32, repeats, run, smoke, throughput
+from tests.results.said import text, texts
 from tests.unit.presence import present
 
 
@@ -24,7 +25,7 @@ def test_a_head_that_only_the_program_tells_is_footnoted_too() -> None:
     many = run(700.0, measured={"environment": {"head": "dist_arcface"}})
     found = by_case([one, many])
     assert found["1x8"].speedup.value == 7.0
-    assert found["1x8"].speedup.notes == ("head: dist_arcface, on one GPU arcface",)
+    assert texts(found["1x8"].speedup.notes) == ("head: dist_arcface, on one GPU arcface",)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +36,11 @@ def test_notes_on_the_cases_replace_the_general_one_and_name_the_catalog(
 ) -> None:
     one = run(100.0, case="1x1", backend=backend)
     runs = [one, run(700.0, backend=backend, sync_bn=True)]
-    general = f"{source}{SYNC_BN_NOTE}"
-    assert by_case(runs)["1x8"].speedup.notes == (general,)
+    general = f"{source}{text(SYNC_BN_NOTE)}"
+    assert texts(by_case(runs)["1x8"].speedup.notes) == (general,)
     found = by_case(runs, find=lambda _: catalog())["1x8"]
     of_cases = (f"{source}1x1: no all-reduce", f"{source}1x8: a full node")
-    assert (found.speedup.notes, found.efficiency.notes) == (of_cases, (general,))
+    assert (texts(found.speedup.notes), texts(found.efficiency.notes)) == (of_cases, (general,))
 
 
 WINDOW = PlannedWindow(
@@ -73,7 +74,7 @@ UNLIKE: dict[str, dict[str, Any]] = {
 def test_a_different_1x1_case_is_no_baseline_and_the_cell_names_it(field: str) -> None:
     found = by_case([run(100.0, case="1x1", **UNLIKE[field]), run(700.0)])["1x8"]
     assert (found.speedup.value, found.efficiency.value, found.baseline) == (None, None, None)
-    assert present(found.speedup.reason).endswith(f"differs in {field}")
+    assert text(found.speedup.reason).endswith(f"differs in {field}")
 
 
 def test_a_1x1_case_of_another_namespace_is_no_baseline_and_one_without_any_is() -> None:
@@ -81,7 +82,7 @@ def test_a_1x1_case_of_another_namespace_is_no_baseline_and_one_without_any_is()
         one = run(100.0, case="1x1", namespace=alone)
         return by_case([one, run(700.0, namespace="team-a")])["1x8"].speedup
 
-    assert present(found("team-b").reason).endswith("differs in namespace")
+    assert text(found("team-b").reason).endswith("differs in namespace")
     assert (found("team-a").value, found(None).value) == (7.0, 7.0)
 
 
@@ -89,7 +90,7 @@ def test_imported_logs_of_different_length_have_a_speedup_with_a_note() -> None:
     one = run(100.0, case="1x1", backend="imported", window=WINDOW)
     found = by_case([one, run(700.0, backend="imported")])["1x8"].speedup
     assert found.value == 7.0
-    assert found.notes == ("windows: 20+100 iterations, on one GPU 0+100",)
+    assert texts(found.notes) == ("windows: 20+100 iterations, on one GPU 0+100",)
     alike = run(101.0, case="1x1", backend="imported", at=1.0)
     made = results(groups([one, alike, run(700.0, backend="imported")]))
     speedups = [(result.group.key.case, result.speedup.value) for result in made]
@@ -118,8 +119,8 @@ def test_one_gpu_has_no_speedup_over_one_gpu_of_a_shorter_training() -> None:
 )
 def test_a_speedup_that_cannot_be_says_why(one: Run, reason: str) -> None:
     (found,) = results(groups([one]))
-    assert (found.speedup.value, found.speedup.reason) == (None, reason)
-    assert (found.efficiency.value, found.efficiency.reason) == (None, reason)
+    assert (found.speedup.value, text(found.speedup.reason)) == (None, reason)
+    assert (found.efficiency.value, text(found.efficiency.reason)) == (None, reason)
 
 
 def test_a_baseline_without_a_valid_figure_is_no_baseline() -> None:
@@ -147,14 +148,14 @@ def test_the_command_of_a_program_may_differ_by_its_number_of_gpus_and_the_progr
     ):
         found = by_case([run(100.0, **(one | known)), run(700.0, **(many | known | other))])["1x8"]
         assert found.speedup.value == expected
-        assert expected or present(found.speedup.reason).endswith("differs in program")
+        assert expected or text(found.speedup.reason).endswith("differs in program")
 
 
 def test_the_ratio_is_by_one_estimator_on_both_sides() -> None:
     figures = throughput(100.0, time_weighted=None)
     alone = run(100.0, case="1x1", measured={"throughput": figures, "estimator": "median"})
     reason = present(by_case([alone, run(700.0)])["1x8"].speedup.reason)
-    assert reason.endswith("has no figure by time_weighted")
+    assert text(reason).endswith("has no figure by time_weighted")
 
 
 def test_every_field_of_a_group_key_is_judged_in_a_speedup() -> None:

@@ -16,6 +16,7 @@ from k8sbench.results.groups.speedup import results
 from k8sbench.results.report import benchmark_status, document, layout
 from tests.results.groups.grouped import report
 from tests.results.report.factory import V100_16, V100_32, out_of_memory, reject, run
+from tests.results.said import texts
 
 
 def size(batch: int, rate: float | None = None, **changes: Any) -> Run:
@@ -59,7 +60,7 @@ def test_each_size_has_its_row_and_the_fastest_that_fits_is_named() -> None:
     assert reason["id"] == "run-out-of-memory"
     assert "CUDA out of memory" in reason["message"]
     (table,) = layout.tables(made.results, made.parities)
-    assert "fastest batch per GPU of resnet50 pytorch fp32 1x8: 128" in table.notes
+    assert "fastest batch per GPU of resnet50 pytorch fp32 1x8: 128" in texts(table.notes)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,9 @@ def test_each_gpu_model_has_a_sweep_of_its_own() -> None:
         (V100_32, 128),
     }
     (table,) = layout.tables(made, ())
-    assert f"fastest batch per GPU of resnet50 pytorch fp32 1x8 {V100_32}: 128" in table.notes
+    assert f"fastest batch per GPU of resnet50 pytorch fp32 1x8 {V100_32}: 128" in texts(
+        table.notes
+    )
 
 
 def test_a_speedup_is_that_over_one_gpu_with_the_same_batch() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench import messages
 from k8sbench.catalog.published import Accuracy, PublishedDataSet
 from k8sbench.catalog.spec import Train
 from k8sbench.model.errors import Finding
@@ -14,11 +15,12 @@ from k8sbench.model.run import Run
 from k8sbench.model.verdict import NO_EVALUATION, NO_VALUE
 from k8sbench.results.groups.grouping import groups
 from k8sbench.results.groups.speedup import results
-from k8sbench.results.report import layout, words
-from k8sbench.results.report.tables import Cell
+from k8sbench.results.report import layout
+from k8sbench.results.report.noted_tables import Cell
 from tests.results.groups.rows import catalog
 from tests.results.groups.trained_groups import TRAINING, trained
 from tests.results.report.factory import accuracy
+from tests.results.said import text, texts
 from tests.unit.presence import present
 
 TRAIN = Train(
@@ -55,8 +57,8 @@ def test_a_row_without_accuracy_says_whether_its_runs_were_evaluated(
     measured: dict[str, Any], why: str
 ) -> None:
     found = one_group(trained(None, measured={"accuracy": None, **measured}))
-    assert (found.accuracy, found.missing["accuracy"]) == (None, why)
-    assert found.missing["time_to_train_s"] == found.missing["runs_at_target"] == why
+    assert (found.accuracy, text(found.missing["accuracy"])) == (None, why)
+    assert text(found.missing["time_to_train_s"]) == text(found.missing["runs_at_target"]) == why
 
 
 # What stands beside a time to train
@@ -77,9 +79,9 @@ def accuracy_cell(found: Group) -> Cell:
 
 def test_beside_a_time_to_train_stands_the_accuracy_of_the_evaluation_that_ends_it() -> None:
     cell = accuracy_cell(one_group(trained()))
-    assert cell.text.startswith("75.95 ")
-    assert any("best: 76.5" in note for note in cell.notes)
-    assert accuracy_cell(one_group(trained(None))).text.startswith("70 ")
+    assert text(cell.text).startswith("75.95 ")
+    assert any("best: 76.5" in note for note in texts(cell.notes))
+    assert text(accuracy_cell(one_group(trained(None))).text).startswith("70 ")
 
 
 @pytest.mark.parametrize(("best", "is_reached"), [(76.63, True), (75.9, True), (75.8, False)])
@@ -90,7 +92,7 @@ def test_a_target_that_was_reached_at_no_known_time_is_not_called_missed(
     measured = OTHERS | {"accuracy": accuracy(best), "missing": {"time_to_train_s": why}}
     found = one_group(trained(None, measured=measured))
     assert (found.time_to_train_s, found.runs_at_target) == (None, int(is_reached))
-    assert (why.rstrip(".") in found.missing["time_to_train_s"]) is is_reached
+    assert (why.rstrip(".") in text(found.missing["time_to_train_s"])) is is_reached
 
 
 @pytest.mark.parametrize("claims", [None, 8130.06])
@@ -100,17 +102,18 @@ def test_a_target_that_no_run_reached_is_named_beside_what_its_log_claims(
 ) -> None:
     measured = OTHERS | {"environment": {OWN_TIME_TO_TRAIN: claims}, "ended_by": None}
     found = one_group(trained(None, measured=measured, backend=backend))
-    why = found.missing["time_to_train_s"]
+    said = found.missing["time_to_train_s"]
+    why = text(said)
     assert "75.9 %" in why
     assert ("catalog" in why) is (backend == "imported")
     assert ("8130.06 s" in why) is (claims is not None)
-    assert words.phrase("zh", why) != why
+    assert ("基准库" in messages.text("zh", said)) is (backend == "imported")
 
 
 def test_half_of_the_runs_at_the_target_are_no_time_to_train() -> None:
     found = one_group(trained(100.0), trained(None, repeat=2))
     assert found.time_to_train_s is None
-    assert found.missing["time_to_train_s"].endswith("reached a target accuracy: no majority")
+    assert text(found.missing["time_to_train_s"]).endswith("reached a target accuracy: no majority")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +159,7 @@ def test_time_to_train_and_accuracy_stand_beside_the_published_ones() -> None:
     assert time.ratio == pytest.approx(0.1)
     assert (reached.published, reached.ours) == (75.9, 76.5)
     assert reached.ratio == pytest.approx(76.5 / 75.9 - 1)
-    assert time.notes == reached.notes == ("impl k8sbench",)
+    assert texts(time.notes) == texts(reached.notes) == ("impl k8sbench",)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_a_log_that_states_the_archive_is_compared_where_it_reached_the_target(
     time, reached = found["time_to_train"], found["accuracy"]
     assert (time.not_comparable, reached.not_comparable) == unlike
     if reached.ratio is not None:
-        assert reached.notes[-1] == "stopped at the target"
+        assert text(reached.notes[-1]) == "stopped at the target"
 
 
 def test_an_accuracy_of_another_metric_is_not_compared() -> None:
@@ -217,4 +220,4 @@ def test_an_accuracy_of_another_metric_is_not_compared() -> None:
 def test_an_accuracy_needs_no_target_and_says_where_the_run_stopped_at_it() -> None:
     found = deviations(trained(measured={"target": None, "ended_by": "target"}))["accuracy"]
     assert found.not_comparable == ()
-    assert found.notes == ("impl k8sbench", "stopped at the target")
+    assert texts(found.notes) == ("impl k8sbench", "stopped at the target")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from k8sbench.messages import quoted
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.run import Run
@@ -73,7 +74,7 @@ def hostile() -> Page:
             for one in member.reasons
         )
         group = msgspec.structs.replace(
-            group, key=key, planned=planned, reasons=reasons, judgements=(HOSTILE,)
+            group, key=key, planned=planned, reasons=reasons, judgements=(quoted(HOSTILE),)
         )
         results.append(msgspec.structs.replace(result, group=group))
     return msgspec.structs.replace(found, results=results, title=HOSTILE)

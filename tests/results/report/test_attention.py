@@ -18,6 +18,7 @@ from tests.results.groups.grouped import Grouped, newest_sets
 from tests.results.groups.histories import FLAT
 from tests.results.report import pages
 from tests.results.report.factory import reject
+from tests.results.said import text, texts
 
 
 def found(
@@ -54,7 +55,7 @@ def without_figure(
 
 def short(listed: list[Noted]) -> list[tuple[str, str, str, str]]:
     return [
-        (finding.label, one.series.group.key.case, one.set_name, finding.since)
+        (text(finding.label), one.series.group.key.case, one.set_name, finding.since)
         for one in listed
         for finding in one.findings
     ]
@@ -75,7 +76,7 @@ def test_a_fallen_case_stays_open_until_it_recovers() -> None:
     def fallen(back: int) -> list[tuple[str, ...]]:
         level = lambda night, case: 0.93 if case == 0 and 10 <= night < back else 1.0  # noqa: E731
         return [
-            (one.set_name, finding.since, *finding.words)
+            (one.set_name, finding.since, *texts(finding.words))
             for one in found(18, 3, level=level)
             for finding in one.findings
             if finding.kind == "open"
@@ -90,7 +91,9 @@ def test_a_step_upwards_is_listed_until_three_sets_are_of_the_new_level() -> Non
         return 1.06 if case == 0 and night >= 8 else 1.0
 
     words = {
-        count: [finding.words for one in found(count, 3, level=rise) for finding in one.findings]
+        count: [
+            texts(finding.words) for one in found(count, 3, level=rise) for finding in one.findings
+        ]
         for count in (10, 11, 12)
     }
     assert words == {10: [("step",)], 11: [("step",)], 12: []}
@@ -106,7 +109,7 @@ def test_a_case_that_is_back_after_one_night_has_not_changed(odd: float) -> None
     assert (finding.kind, listed[0].set_name, finding.since) == ("back", "night-011", "night-010")
     assert finding.change is None
     (words,) = finding.words
-    assert "night-010" in words
+    assert "night-010" in texts([words])[0]
     assert finding.sides == ("night-009", "night-010")
     assert found(13, 3, level=level) == []
 
@@ -180,7 +183,7 @@ def test_an_alternating_case_is_one_row_with_its_two_levels() -> None:
     mark = Mark("once", -0.01, 0.001, "night-011")
     finding = only(marked(mark=mark, of_series={"alternating": levels}))
     assert (finding.kind, finding.change) == ("alternating", None)
-    text = " ".join(finding.words)
+    text = " ".join(texts(finding.words))
     assert [number in text for number in ("98.00", "99.00", "1.0 %")] == [True, True, True]
 
 
@@ -192,7 +195,7 @@ def test_what_a_set_closed_is_listed_with_when_and_by_whom_and_is_no_change(by: 
     assert (finding.kind, finding.since, finding.change) == ("closed", "night-004", None)
     assert "2026-11-18 11:06 UTC" in finding.words
     labels = {"recovery": "recovered", "person": "level accepted"}
-    assert finding.label == labels[by]
+    assert texts([finding.label]) == (labels[by],)
     assert marked(-4, closed=closed, of_series={}) == []
 
 
@@ -200,9 +203,9 @@ def test_a_shared_change_says_how_many_cases_have_it_and_a_drift_its_course() ->
     still = Open("drift", -0.021, "night-005", 0.0)
     mark = Mark("drift", -0.021, 0.001, "night-005", together=6)
     finding = only(marked(mark=mark, of_series={"open": still}))
-    assert finding.words[0] == "drift"
-    assert "night-005 to night-011" in finding.words[1]
-    assert "6" in finding.words[2]
+    assert texts(finding.words)[0] == "drift"
+    assert "night-005 to night-011" in texts(finding.words)[1]
+    assert "6" in texts(finding.words)[2]
     alone = only(marked(mark=mark._replace(together=0), of_series={"open": still}))
     assert len(alone.words) == 2
 

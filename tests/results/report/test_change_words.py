@@ -11,9 +11,9 @@ from k8sbench.model.group import Changed
 from k8sbench.model.series import Alternation, Closed, Judged, Mark, Open
 from k8sbench.results.groups import comparison, history, selection, sides
 from k8sbench.results.groups.selection import Wanted
-from k8sbench.results.report import comparing, group_words, layout, tables
+from k8sbench.results.report import comparing, group_words, layout, noted_tables
 from k8sbench.results.report import history as written
-from k8sbench.results.report.words import translated
+from k8sbench.results.report.words import english
 from tests.results.groups.grouped import Grouped
 from tests.results.groups.nights import night
 
@@ -59,7 +59,7 @@ def rows_of(groups: Grouped) -> list[list[str]]:
     """Return the rows of the list of changes."""
     sets = history.CaseSets(groups.rows, groups)
     table = written.changes_table(sets.changes(), sets.alternating())
-    return [[cell.text for cell in row] for row in table.rows]
+    return [[english(cell.text) for cell in row] for row in table.rows]
 
 
 def states_of(groups: Grouped) -> dict[str, str]:
@@ -157,7 +157,7 @@ def test_a_change_that_all_cases_share_is_one_row() -> None:
     # Of some of them each has its row, which says so.
     some = [row for row in groups.rows if row.case != "1x8"]
     sets = history.CaseSets(some, groups)
-    names = [row[1].text for row in written.changes_table(sets.changes()).rows]
+    names = [english(row[1].text) for row in written.changes_table(sets.changes()).rows]
     assert len(names) == 2
     assert all(name.endswith(" (3 cases together)") for name in names)
     text = comparing.text(newest_two(groups))
@@ -198,8 +198,8 @@ def test_a_case_that_alternates_is_named_once_with_its_two_levels() -> None:
     (result,) = selection.report(groups, Wanted()).results
     assert result.alternating == LEVELS
     shown = layout.tables([result], [], "table")
-    assert f"{words}; see k8sbench history resnet50" in tables.text(shown)
-    assert "在两个水平之间交替，相差 1.0 %" in tables.text(translated(shown))
+    assert f"{words}; see k8sbench history resnet50" in noted_tables.text(shown)
+    assert "在两个水平之间交替，相差 1.0 %" in noted_tables.text(shown, lang="zh")
 
 
 # -- a drift, and one mark for all answers --------------------------------------------------------
@@ -213,7 +213,8 @@ def test_a_drift_has_its_first_and_its_last_set() -> None:
     assert written.change(series.points[-1], series).text == f"◀ {words}"
     assert f": {words}" in comparing.text(newest_two(groups))
     (result,) = selection.report(groups, Wanted()).results
-    assert f"{words}; see k8sbench history" in tables.text(layout.tables([result], [], "table"))
+    shown = noted_tables.text(layout.tables([result], [], "table"))
+    assert f"{words}; see k8sbench history" in shown
 
 
 @pytest.mark.parametrize(
@@ -234,10 +235,12 @@ def test_compare_calls_the_mark_that_results_and_history_call(given: Judged, wor
     text = comparing.text(newest_two(groups))
     assert f": {words}" in text
     (result,) = selection.report(groups, Wanted()).results
-    assert f"{words}; see k8sbench history" in tables.text(layout.tables([result], [], "table"))
+    shown = noted_tables.text(layout.tables([result], [], "table"))
+    assert f"{words}; see k8sbench history" in shown
     (case,) = newest_two(groups).cases
     assert case.changed == result.changed
-    assert group_words.change(case.changed or Changed(kind="once", since="", ratio=0.0)) == words
+    said = group_words.change(case.changed or Changed(kind="once", since="", ratio=0.0))
+    assert english(said) == words
 
 
 def test_equal_changes_of_several_cases_share_a_line() -> None:

@@ -11,9 +11,10 @@ import pytest
 
 from k8sbench.catalog import spec_files
 from k8sbench.cli.main import cli
+from k8sbench.messages import Lang
 from k8sbench.model import rules
 from k8sbench.results.groups import rejections
-from k8sbench.results.report.words import say, texts
+from k8sbench.results.report.words import say
 from tests.results.report import published_logs as logs
 from tests.results.report.test_worked_examples import EXAMPLES, written
 from tests.tiers import ROOT
@@ -58,7 +59,7 @@ def in_messages() -> dict[str, str]:
 
 def of_the_product() -> dict[str, str]:
     """Return the texts of the catalog, of reports and of reasons."""
-    found = {**of_the_catalog(), **dict(texts_in(texts(), "words")), **in_messages()}
+    found = {**of_the_catalog(), **in_messages()}
     for name, rule in {**rules.ALL, **rejections.ALL}.items():
         found[f"{name}.condition"] = rule.condition
         found[f"{name}.action"] = rule.action or ""
@@ -130,7 +131,7 @@ def _is_ours(place: str, page: str, pages: set[str]) -> bool:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_a_report_has_no_placeholder_no_dead_link_and_names_no_program_twice(
-    title: str, lang: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    title: str, lang: Lang, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = written(EXAMPLES[title], title, tmp_path, monkeypatch, "--lang", lang)
     assert PLACEHOLDER.findall(text) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from k8sbench.results.groups.selection import Report, Wanted
-from k8sbench.results.report import document, formats, layout, tables
+from k8sbench.results.report import document, formats, layout, noted_tables
 from k8sbench.results.report.columns import Form
 from tests.results.groups.grouped import report
 from tests.results.report import example
@@ -18,11 +18,11 @@ FOLDER = pathlib.Path(__file__).parent / "golden"
 
 
 def _text(made: Report, form: Form = "table", width: int | None = None) -> str:
-    return tables.text(layout.tables(made.results, made.parities, form), width=width)
+    return noted_tables.text(layout.tables(made.results, made.parities, form), width=width)
 
 
 def _markdown(made: Report) -> str:
-    return tables.markdown(layout.tables(made.results, made.parities, "document"))
+    return noted_tables.markdown(layout.tables(made.results, made.parities, "document"))
 
 
 def _trained(_: Report) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench import messages
 from k8sbench.app import reports
+from k8sbench.messages import Note, note
 from k8sbench.model.compared import CaseHistory
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group
@@ -19,6 +21,7 @@ from k8sbench.model.series import Alternation, Closed, Mark, Open
 from k8sbench.reader.measuring.recorded import curve
 from k8sbench.results.groups import grouping, speedup
 from k8sbench.results.report import attention, layout, page, plot, words
+from k8sbench.results.report.noted_tables import written
 from k8sbench.results.report.page_content import Page
 from k8sbench.results.report.plot import History
 from tests.results.report import example, pages, parsed
@@ -433,7 +436,7 @@ def test_a_change_that_the_newest_night_confirms_is_none_between_the_newest_two(
     assert {one.finding for one in present(made.compared).cases} == {"no-difference"}
     (one,) = attention.noted(made.series, made.compared, made.results)
     (finding,) = one.findings
-    assert (finding.words, finding.since) == (("step",), "night-010")
+    assert (finding.words, finding.since) == ((note("found-step"),), "night-010")
     assert re.search(r"From night-010 \(.* UTC\) to night-011 \(.* UTC\): 3 show", text_of(made))
 
 
@@ -532,10 +535,10 @@ def test_titles_are_translated_and_figures_are_not() -> None:
 
 
 def test_notes_name_columns_by_their_chinese_titles() -> None:
-    made = words.translated(layout.tables(example.made().results, ()))
+    made = (written(table, "zh") for table in layout.tables(example.made().results, ()))
     titles = {column.title for table in made for column in table.columns}
     assert "吞吐(samples/s)" in titles
-    assert "区间: 同一测试组内各次重复" in text_of(pages.page(lang="zh"))
+    assert "区间：同一测试组内各次重复" in text_of(pages.page(lang="zh"))
 
 
 def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
@@ -543,8 +546,8 @@ def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
     stated = changed(first, group=changed(first.group, tokens_per_sample=128))
     (table, *_) = layout.tables([stated, *others], (), "wide")
     place = [column.title for column in table.columns].index("tokens/s per GPU")
-    (translated, *_) = words.translated([table])
-    notes = {note for row in translated.rows for note in row[place].notes}
+    said = {note for row in table.rows for note in row[place].notes}
+    notes = {messages.text("zh", note) for note in said if isinstance(note, Note)}
     assert len(notes) == 2  # of GPUs and of CPUs
     assert not [note for note in notes if re.search("[a-z]{3,} [a-z]{2,}", note)]
 
@@ -576,7 +579,8 @@ def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
         for form in ("table", "wide")
         for table in layout.tables(made.results, made.parities, form)
         for column in table.columns
-        if words.title(column.title) == column.title
+        if column.heading is not None
+        and messages.text("zh", column.heading) == messages.text("en", column.heading)
     }
     assert titles == {"Paddle", "PyTorch", "Paddle ÷ PyTorch", "±", "GMAC"}
 

@@ -1,6 +1,7 @@
 """The README of ``report``: the chapters of the published reports, in both languages."""
 
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench import messages
 from k8sbench.catalog import spec_files
 from k8sbench.messages import Lang
 from k8sbench.model import rules as run_rules
@@ -19,9 +21,10 @@ from k8sbench.results.groups.selection import Wanted
 from k8sbench.results.report import layout, own_notes, publication, readme
 from k8sbench.results.report.chart import BarChart
 from k8sbench.results.report.environment import Given
+from k8sbench.results.report.noted_tables import Footnote
 from k8sbench.results.report.publication import Publication
 from k8sbench.results.report.published_rows import PublishedRows
-from k8sbench.results.report.words import both, phrase, texts
+from k8sbench.results.report.words import both, english, of_catalog
 from tests.results.groups.grouped import report
 from tests.results.report import example
 from tests.results.report.factory import V100_32, reject, run, smoke, throughput
@@ -71,7 +74,10 @@ def test_the_readme_is_the_golden_one() -> None:
 
 
 def test_the_words_of_a_report_are_translated_but_for_names() -> None:
-    names_alone = {"GPU", "CPU", "CUDA", "cuDNN", "NCCL", "Python", "kubelet"}
+    names_alone = {
+        *("GPU", "CPU", "CUDA", "cuDNN", "NCCL", "Python", "kubelet"),
+        *("Paddle", "PyTorch", "Paddle ÷ PyTorch", "GMAC", "±"),
+    }
     untranslated = {english for english, chinese in WORDS.values() if english == chinese}
     assert untranslated == names_alone
 
@@ -87,20 +93,24 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
 
 def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
     for name in (*run_rules.ALL, *rejections.ALL):
-        assert texts()["reasons"][name], name
+        written = messages.text("zh", messages.note("finding-quoted", id=name, text="It is so."))
+        assert written.endswith("：“It is so.”"), name
+        assert not written.startswith("详情"), name
     variants = [variant for loaded in spec_files.load_all() for variant in loaded.spec.variants]
-    said = [f"{c}: {text}" for one in variants for c, text in one.case_notes.items()]
+    said = [text for one in variants for text in one.case_notes.values()]
     said += [one.data_set.name for one in variants if one.data_set]
     values = (one.upstream.environment.items() for one in variants if one.upstream)
     said += [text for pair in itertools.chain.from_iterable(values) for text in pair]
-    english = [text for text in said if re.search(r"[a-z]{3,} [a-z]{2,}", phrase("zh", text))]
-    assert english == []
+    untranslated = [
+        text for text in said if re.search(r"[a-z]{3,} [a-z]{2,}", of_catalog("zh", text))
+    ]
+    assert untranslated == []
 
 
 def test_every_source_of_the_catalog_has_a_chinese_title() -> None:
     specs = [loaded.spec for loaded in spec_files.load_all()]
     titles = [source.title for spec in specs for source in spec.sources.values()]
-    chinese = {title: phrase("zh", title) for title in titles}
+    chinese = {title: of_catalog("zh", title) for title in titles}
     assert len(chinese) > 10
     assert [title for title in titles if chinese[title] == title] == []
     years = {title: re.findall(r"\b20\d\d\b", title) for title in titles}
@@ -108,7 +118,6 @@ def test_every_source_of_the_catalog_has_a_chinese_title() -> None:
 
 
 OF_TWO_MEANINGS = {
-    "operator": "the training operator of a cluster, and the operator that runs a job",
     "parameters": "the options of a test, and the numbers in a model",
 }
 """English words with two Chinese ones, and why."""
@@ -117,10 +126,10 @@ OF_TWO_MEANINGS = {
 def test_an_english_word_has_one_chinese_word() -> None:
     found: dict[str, set[str]] = {}
     pairs = [*WORDS.values()]
-    pairs += [pair for name in ("titles", "phrases") for pair in texts()[name].items()]
-    for english, chinese in pairs:
-        found.setdefault(str(english).strip().lower(), set()).add(str(chinese))
-    several = {english for english, some in found.items() if len(some) > 1}
+    pairs += json.loads((Path(messages.__file__).parent / "catalog_zh.json").read_text()).items()
+    for one, chinese in pairs:
+        found.setdefault(str(one).strip().lower(), set()).add(str(chinese))
+    several = {one for one, some in found.items() if len(some) > 1}
     assert several == {*OF_TWO_MEANINGS}
 
 
@@ -190,12 +199,12 @@ def test_the_readme_keeps_every_note_of_the_terminal() -> None:
     closed = [one for one in every if one.is_closed]
     text = readme.text(made(closed, parities=shown.parities)).replace("\\", "")
     notes = {
-        note.partition(": ")[2] or note
+        english(note.said if isinstance(note, Footnote) else note)
         for table in layout.tables(shown.results, (), "table")
         for row in table.rows
         for cell in row
         for note in cell.notes
-        if not note.startswith("run-in-progress")
+        if not (isinstance(note, Footnote) and note.head == "run-in-progress")
     }
     assert len(notes) > 5
     assert {note for note in notes if note not in text} == set()

@@ -107,7 +107,7 @@ def test_sets_have_tables_of_their_own_with_the_other_framework_of_their_set() -
     ]
     made = report_tables.tables(report(runs, Wanted(every=True)).results)
     beside = {
-        (table.title or "").split(" · ")[-2]: [cell.text for cell in row[1:]]
+        str(table.title).split(" · ")[-2]: [str(cell.text) for cell in row[1:]]
         for table in made
         for row in table.rows
         if row[0].text == "GPU=8,BS=2"
@@ -139,7 +139,7 @@ def test_sets_of_one_and_eight_gpus_have_a_scaling_table_each_and_none_for_each_
     ]
     made = report_tables.tables(report(runs, Wanted(every=True)).results)
     lines = {
-        (table.title or "").split(" · ")[-2]: [row[0].text for row in table.rows] for table in made
+        str(table.title).split(" · ")[-2]: [row[0].text for row in table.rows] for table in made
     }
     assert lines == {"night-08": ["1", "8"], "night-12": ["1", "8"]}
     assert len(made) == len(lines)
@@ -154,7 +154,7 @@ def test_another_benchmark_has_a_table_for_each_batch_and_states_it_in_the_headi
         *published({8: 99000.0}, benchmark="mine", unit="tokens", batch_size=2, amp=True),
     ]
     made = report_tables.tables(report(runs, Wanted(every=True)).results)
-    titles = [(table.title or "").rpartition(" · ") for table in made]
+    titles = [str(table.title).rpartition(" · ") for table in made]
     assert len({title[0] for title in titles}) == 1
     assert [title[-1] for title in titles] == [
         "FP32(BS=1)",

@@ -6,8 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.results.report.tables import Cell, Column, Table, absent, folded, markdown, text
-from k8sbench.results.report.words import translated
+from k8sbench.messages import Note, note
+from k8sbench.results.report.noted_tables import Cell, Footnote, Table, absent, markdown, text
+from k8sbench.results.report.tables import Column, folded
 from tests.results.report.factory import changed
 from tests.unit import goldens
 
@@ -19,6 +20,15 @@ COLUMNS = (
 )
 
 
+def said(words: str) -> Note:
+    return note("name-of", name=words)
+
+
+def of(head: str, words: str, *runs: str) -> Footnote:
+    """Make a footnote of a reason."""
+    return Footnote(said=said(words), head=head, runs=runs)
+
+
 def table(*rows: tuple[Cell | str, ...], title: str | None = None) -> Table:
     return Table(
         title=title,
@@ -28,7 +38,7 @@ def table(*rows: tuple[Cell | str, ...], title: str | None = None) -> Table:
 
 
 TWO = table(
-    ("1x1", "same", "366.14", "valid"), ("1x8", "same", Cell("2806.66", ("a note",)), "valid")
+    ("1x1", "same", "366.14", "valid"), ("1x8", "same", Cell("2806.66", (said("a note"),)), "valid")
 )
 
 
@@ -37,14 +47,18 @@ CUT = Table(
     title=None,
     columns=(Column("name", cut=True), Column("rate", right=True), VERDICT),
     rows=(
-        (Cell("a" * 30), Cell("366.14"), Cell("valid; ◀ −7.4 % since day09", ("odd: It is odd.",))),
+        (
+            Cell("a" * 30),
+            Cell("366.14"),
+            Cell("valid; ◀ −7.4 % since day09", (of("odd", "It is odd."),)),
+        ),
         (Cell("b"), Cell("1.00"), Cell("valid")),
     ),
 )
 OPTIONAL = Table(
     title=None,
     columns=(Column("name"), Column("range", optional=1), Column("rate", right=True)),
-    rows=((Cell("x" * 10), absent("one run"), Cell("366.14")),),
+    rows=((Cell("x" * 10), absent(said("one run")), Cell("366.14")),),
 )
 STAYS = changed(
     OPTIONAL,
@@ -52,17 +66,26 @@ STAYS = changed(
 )
 
 
-def noted(*notes: tuple[str, ...], text: str = "1.0") -> Table:
+def noted(*notes: tuple[Note | Footnote, ...], text: str = "1.0") -> Table:
     """Rows of which each has notes."""
     return table(*(("1x1", "a", Cell(text, each), "valid") for each in notes))
 
 
-def of_run(number: int, peak: str) -> tuple[str, str]:
-    return f"gpus-unverified (run-{number}): It says {number} GPUs.", f"peak: {peak}"
+def of_run(number: int, peak: str) -> tuple[Footnote, Footnote]:
+    """Make what is said of a run of so many GPUs."""
+    running = note("mark-still-running", number=number)
+    return Footnote(said=running, head="running", runs=(f"run-{number}",)), of("peak", peak)
+
+
+def quoted(sentence: str, run: str) -> Footnote:
+    message = note("finding-quoted", id="odd", text=sentence)
+    return Footnote(said=message, head="odd", runs=(run,))
 
 
 MARKUP = table(
-    ("1x1", "a|b <i>*x*`", absent("why [not]"), "valid"), ("1x8", "a", "2", "valid"), title="T"
+    ("1x1", "a|b <i>*x*`", absent(said("why [not]")), "valid"),
+    ("1x8", "a", "2", "valid"),
+    title="T",
 )
 SCENES = {
     "it lines up": text([TWO]),
@@ -73,18 +96,13 @@ SCENES = {
     "optional columns go with their notes": text([OPTIONAL], width=20),
     "but for those that stay": text([STAYS], width=23),
     "a cause is said once, and at most ten are": text(
-        [noted(*(("odd (3 runs): First.", f"id-{n}: x") for n in range(12)), text="–")]
+        [noted(*((of("odd", "First.", *"abc"), of(f"id-{n}", "x")) for n in range(12)), text="–")]
     ),
-    "sentences that differ in numbers are one": text(
+    "sentences of several runs that differ in one value are one": text(
         [noted(of_run(1, "15.7 TFLOP/s"), of_run(8, "15.7 TFLOP/s"), of_run(32, "125 with AMP"))]
     ),
-    "dates, names and signed figures are no range": text(
-        [
-            noted(
-                ("a: on 2026-11-01", "b: −6.9 %", "c: v1"),
-                ("a: on 2026-11-02", "b: −7.4 %", "c: v2"),
-            )
-        ]
+    "sentences of others are not merged": text(
+        [noted((quoted("It is 1.", "a"),), (quoted("It is 2.", "b"),))]
     ),
     "an empty table is none": text([table()]) + markdown([table(title="Nothing")]),
     "Markdown escapes what would be markup": markdown([MARKUP]),
@@ -105,16 +123,18 @@ def test_no_figure_is_ever_broken(width: int, value: float) -> None:
 
 
 def test_numbered_causes_stand_together_in_their_order_before_those_of_all_rows() -> None:
-    made = noted(("first: x", "every: y", "second: z"), ("every: y", "third: w"))
+    every = of("every", "y")
+    made = noted((of("first", "x"), every, of("second", "z")), (every, of("third", "w")))
     for shown in (text([made]), markdown([made])):
         lines = re.findall(r"^\\?(?:\[(\d)\] )?(first|second|third|every)\b", shown, re.MULTILINE)
         assert lines == [("1", "first"), ("2", "second"), ("3", "third"), ("", "every")]
 
 
 def test_the_causes_that_are_left_out_are_counted_in_the_language_of_the_table() -> None:
-    many = noted(*((f"id-{n}: x",) for n in range(14)), text="–")
+    many = noted(*((of(f"id-{n}", "x"),) for n in range(14)), text="–")
     command = "k8sbench explain RUN"
-    english, chinese = (text([one]).splitlines()[-1] for one in (many, *translated([many])))
+    english = text([many]).splitlines()[-1]
+    chinese = text([many], lang="zh").splitlines()[-1]
     assert english.startswith("and 5 more causes: ")
     for line in (english, chinese):
         before, named, after = line.partition(command)

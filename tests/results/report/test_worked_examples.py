@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from k8sbench import messages
 from k8sbench.catalog import spec_files
 from k8sbench.cli.main import main
 from k8sbench.messages import Lang
@@ -19,6 +20,8 @@ from k8sbench.results.groups import ratios, speedup
 from k8sbench.results.report import words
 from tests.results.report import parsed
 from tests.results.report import published_logs as logs
+
+UNSTATED = messages.text("en", ratios.DATA_UNSTATED)
 
 CASES = {1: "1x1", 4: "1x4", 8: "1x8", 16: "2x8", 32: "4x8"}
 
@@ -539,7 +542,7 @@ def test_both_languages_have_the_same_numbers(
     cited = [source for source in titles if f": {source}: " in english]
     assert cited
     for source in cited:
-        translated = words.phrase("zh", source)
+        translated = words.of_catalog("zh", source)
         assert f": {translated}: " in chinese
         english, chinese = english.replace(source, ""), chinese.replace(translated, "")
     english, chinese = (text.replace("k8sbench", "") for text in (english, chinese))
@@ -641,8 +644,9 @@ def test_a_fact_of_the_catalog_names_it(
         text = before + "\n## " + rest.partition("\n## ")[2]
     spec = spec_files.load_spec(EXAMPLES[title].benchmark).spec
     known = [spec.title, *(str(v.data_set.samples) for v in spec.variants if v.data_set)]
-    noted = [f"{case}: {note}" for v in spec.variants for case, note in v.case_notes.items()]
-    known += [words.phrase(lang, note) for note in (*noted, speedup.SYNC_BN_NOTE)]
+    noted = [note for variant in spec.variants for note in variant.case_notes.values()]
+    known += [words.of_catalog(lang, note) for note in noted]
+    known.append(messages.text(lang, speedup.SYNC_BN_NOTE))
     lines = [line for line in text.splitlines() if not line.startswith("|")]
     stated = [line for line in lines if any(fact in line for fact in known)]
     assert stated
@@ -666,7 +670,7 @@ def test_a_deviation_of_two_ends_is_explained_once_where_it_stands_first(
         ("ResNet-50 on PyTorch", "data in the log: imagenet"),
         ("DeepLabV3P on Paddle", "data in the log: cityscapes"),
         ("ArcFace on Paddle", "data by environment.yaml: synthetic, 112 × 112"),
-        ("TSM on PyTorch", ratios.DATA_UNSTATED),
+        ("TSM on PyTorch", UNSTATED),
     ],
 )
 def test_a_comparison_names_the_data_where_log_or_user_name_it(
@@ -675,7 +679,7 @@ def test_a_comparison_names_the_data_where_log_or_user_name_it(
     text = written(EXAMPLES[title], title, tmp_path, monkeypatch)
     told = text.partition("\n## Comparison with")[2].partition("\n## ")[0]
     assert named in told
-    assert (ratios.DATA_UNSTATED in told) is (named == ratios.DATA_UNSTATED)
+    assert (UNSTATED in told) is (named == UNSTATED)
 
 
 def test_an_analysis_tells_each_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,33 +695,9 @@ def test_a_chinese_report_has_one_word_for_a_thing_and_keeps_its_advice(
     text = written(PADDLE, "DeepLabV3P", tmp_path, monkeypatch, "--lang", "zh")
     assert "公布值" not in text
     assert "| container |" not in text
-    advice = words.phrase("zh", "import more logs of the case")
+    advice = words.say("zh", "more-imports")
     assert "import" not in advice
     assert advice in text
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        (
-            "The batch is not in the log; an option or its name says 16 per GPU, "
-            "16 per step of the job."
-        ),
-        "The log does not state its batch; the benchmark's is 16 per GPU, 16 per step of the job.",
-        (
-            "No fact of the format reads the batch; the benchmark's is 16 per GPU, "
-            "16 per step of the job."
-        ),
-        (
-            "No fact of the format reads the batch; an option or its name says 16 per GPU, "
-            "16 per step of the job."
-        ),
-    ],
-)
-def test_a_chinese_note_tells_what_its_batches_are(sentence: str) -> None:
-    found = words.note("zh", f"batch-unverified: {sentence}")
-    assert "每GPU 16" in found
-    assert "每步 16" in found
 
 
 CODE = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|https?://\S+", re.DOTALL)

@@ -11,16 +11,9 @@ from tests.unit.messages import parsed
 
 SOURCES = Path(messages.__file__).parent.parent
 MADE = (
-    "unlike_",
-    "variable_",
-    "chart_",
-    "reason-",
-    "state-",
-    "column-",
-    "feature_",
-    "model_",
-    "by_",
-    "key_",
+    *("unlike_", "variable_", "chart_", "model_", "by_", "key_"),
+    *("state-", "title-", "differs-", "count-", "found-", "cases-", "kind-", "change-"),
+    *("no-run-reached-", "no-fingerprint-", "gpu-model-not-stated-"),
 )
 """Beginnings of ids of which the rest is a value."""
 
