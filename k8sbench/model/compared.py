@@ -241,6 +241,15 @@ class AlternatingCase(msgspec.Struct, frozen=True, kw_only=True):
     """True if the cases that were looked at have several GPU models."""
 
 
+class UnjudgedSets(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest sets of a case with a figure, none of which has one over the range of the case."""
+
+    groups: tuple[Group, ...]
+    """Oldest first; one or more."""
+    has_other_range: bool
+    """True if the newest four sets fix another range, over which the newest has a figure."""
+
+
 class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """One case over its sets."""
 
@@ -252,6 +261,8 @@ class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Two levels between which the case alternates; None if it does not."""
     unmarked: str | None = None
     """Reason why no set could be judged."""
+    unjudged: UnjudgedSets | None = None
+    """Newest sets that cannot be judged over its range; None if the newest one can."""
     new: NewCase | None = None
     """Place of another case that it has taken; None if it is not new."""
 

@@ -62,3 +62,4 @@ cause-in-the-case = in the { $kind } case
 cause-in-all-cases = in all { $number } { $kind } cases
 cause-also-unchanged = but in { $number } of the { $of } unchanged, too
 cause-in-no-unchanged = in none of the { $number } unchanged
+found-not-judged = not judged

@@ -41,3 +41,4 @@ cause-in-the-case = { $kind }的用例如此
 cause-in-all-cases = 全部 { $number } 个{ $kind }的用例都如此
 cause-also-unchanged = 但 { $of } 个无变化的用例中有 { $number } 个也如此
 cause-in-no-unchanged = { $number } 个无变化的用例都不如此
+found-not-judged = 未评判

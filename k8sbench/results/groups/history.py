@@ -15,7 +15,7 @@ from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Co
 from k8sbench.model.group import Changed, GroupRow
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.series import UNJUDGED, Closed, Judged, Line, Mark
-from k8sbench.results.groups import alternation, case_state, nights
+from k8sbench.results.groups import alternation, case_state, nights, ranges
 from k8sbench.results.groups.known import KnownGroups
 
 
@@ -66,6 +66,7 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
     """Return the history of a case with some of its sets; both are oldest first."""
     measured = newest_measured(case)
     judged = known.judged(shown if measured is None else [*shown, measured])
+    groups = known.groups(shown)
     points = tuple(
         Point(
             group=group,
@@ -73,7 +74,7 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
             mark=judged[group.key.id].mark,
             closed=judged[group.key.id].closed,
         )
-        for group in known.groups(shown)
+        for group in groups
     )
     newest = UNJUDGED if measured is None else judged[measured.group_id]
     return CaseHistory(
@@ -81,6 +82,7 @@ def history(case: Sequence[GroupRow], shown: Sequence[GroupRow], known: KnownGro
         open=newest.open,
         alternating=newest.alternating,
         unmarked=_unmarked(case),
+        unjudged=ranges.unjudged(groups),
     )
 
 

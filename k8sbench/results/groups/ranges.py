@@ -17,12 +17,14 @@ too short for it.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
+from k8sbench.model.compared import UnjudgedSets
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.profile import IterationRange, Progress
 from k8sbench.model.series import Line
@@ -167,6 +169,26 @@ def obstacle(group: Group, over: IterationRange) -> Obstacle | None:
     if all(run.is_too_short(over) for run in runs):
         return "too-short"
     return "schedule" if any(run.follows_other_schedule(over) for run in runs) else "no-profile"
+
+
+def unjudged(groups: Iterable[Group]) -> UnjudgedSets | None:
+    """Return the newest sets of a case that have no figure over its range; None if the newest has.
+
+    ``groups`` are sets of one case, oldest first. Those without any figure are passed over.
+    """
+    known = [group for group in groups if group.spread is not None]
+    newest_first = itertools.takewhile(_is_unjudged, reversed(known))
+    found = tuple(newest_first)[::-1]
+    if not found:
+        return None
+    of_rows = {group.row: group for group in known}
+    anew = [fixed_by(of_rows[row] for row in rows) for rows in newest(of_rows).values()]
+    has_other = any(over is not None and obstacle(found[-1], over) is None for over in anew)
+    return UnjudgedSets(groups=found, has_other_range=has_other)
+
+
+def _is_unjudged(group: Group) -> bool:
+    return group.range is not None and obstacle(group, group.range) is not None
 
 
 def judged(groups: Sequence[Group], over: IterationRange) -> Sequence[Group]:

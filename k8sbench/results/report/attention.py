@@ -11,27 +11,29 @@ import msgspec
 
 from k8sbench.messages import Note, note
 from k8sbench.model import times
-from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point
+from k8sbench.model.compared import CaseHistory, Compared, Comparison, Point, UnjudgedSets
 from k8sbench.model.group import MissingIn, Result
 from k8sbench.model.series import Alternation, Mark, Open
-from k8sbench.results.report import formats, group_words
+from k8sbench.results.report import formats, group_words, range_words
 
-Kind = Literal["open", "changed", "missing", "invalid", "alternating", "closed", "back"]
+Kind = Literal["open", "changed", "missing", "invalid", "unjudged", "alternating", "closed", "back"]
 """Kind of a finding, in the order of a list.
 
 ``open``: a change downwards from which the case has not recovered. ``changed``: another change.
 ``missing``: newer sets lack the case, or it is open and not measured any more. ``invalid``: its
-newest set has no valid figure. ``alternating``: it changes between two levels. ``closed``: what was
-open is over. ``back``: the set before its newest one differed once.
+newest set has no valid figure. ``unjudged``: its newest set with a figure has none over the range
+of the case. ``alternating``: it changes between two levels. ``closed``: what was open is over.
+``back``: the set before its newest one differed once.
 """
 ORDER: Mapping[Kind, int] = {
     "open": 0,
     "changed": 1,
     "missing": 2,
     "invalid": 3,
-    "alternating": 4,
-    "closed": 5,
-    "back": 6,
+    "unjudged": 4,
+    "alternating": 5,
+    "closed": 6,
+    "back": 7,
 }
 RECENT = 3
 """Newest sets whose steps and ends of open changes are listed: so many may confirm a step."""
@@ -121,6 +123,8 @@ def _findings(
             sides=(newest, lacking.since),
         )
     yield from _invalid(ended)
+    if one.unjudged is not None:
+        yield _unjudged(one.unjudged)
 
 
 def _marked(one: CaseHistory, known: Sequence[Point]) -> Iterator[Finding]:
@@ -225,4 +229,16 @@ def _invalid(ended: Sequence[Point]) -> Iterator[Finding]:
         label=group_words.state_of(group.state),
         words=tuple(group.ids("reject")),
         since=first.group.key.set_name,
+    )
+
+
+def _unjudged(sets: UnjudgedSets) -> Finding:
+    """Return a case whose newest sets have no figure over its range."""
+    first, newest = sets.groups[0], sets.groups[-1]
+    why = None if newest.range is None else range_words.unjudged(newest, newest.range)
+    return Finding(
+        kind="unjudged",
+        label=note("found-not-judged"),
+        words=() if why is None else (why,),
+        since=first.key.set_name,
     )

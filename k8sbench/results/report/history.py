@@ -11,10 +11,10 @@ from k8sbench.model import times
 from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
 from k8sbench.model.group import Changed
 from k8sbench.model.measurement import SCHEMA
-from k8sbench.model.plain_text import ABSENT
+from k8sbench.model.plain_text import ABSENT, counted
 from k8sbench.model.series import Mark
 from k8sbench.results.groups.case_state import RELEVANT
-from k8sbench.results.report import comparing, formats, group_words, range_words
+from k8sbench.results.report import comparing, formats, group_words, next_commands, range_words
 from k8sbench.results.report import document as document_fields
 from k8sbench.results.report.noted_tables import Cell, Table, absent
 from k8sbench.results.report.tables import Column
@@ -60,6 +60,9 @@ def _notes(series: CaseHistory) -> Iterator[str]:
     if series.new is not None:
         words = english(group_words.new_case(series.new, series.group.unit))
         yield f"{words[0].upper()}{words[1:]}."
+    if series.unjudged is not None and (command := next_commands.fixing_range(series.unjudged)):
+        sets = counted(len(series.unjudged.groups), "set", ("is", "are"))
+        yield f"The newest {sets} not judged over this range. To fix another one: {command}"
 
 
 def _over(series: CaseHistory) -> str:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from k8sbench.model.compared import Compared, Comparison
+from k8sbench.model.compared import Compared, Comparison, UnjudgedSets
 from k8sbench.model.group import Group
 from k8sbench.results.report import group_words
 from k8sbench.results.report.attention import Noted
@@ -53,8 +53,16 @@ def of_noted(noted: Noted) -> Iterator[str]:
     still = noted.series.open
     if still is not None and still.kind != "unconfirmed":
         yield f"{_history(group)} --accept-level"
+    # It is refused while a change is open.
+    if noted.series.unjudged is not None:
+        yield fixing_range(noted.series.unjudged) or _history(group)
     if run := _run_again(group):
         yield run
+
+
+def fixing_range(sets: UnjudgedSets) -> str:
+    """Return the command that fixes the range of a case anew; empty if its newest sets fix none."""
+    return f"{_history(sets.groups[-1])} --range" if sets.has_other_range else ""
 
 
 def _of_case(case: Compared, name: str, newest: str) -> Iterator[tuple[str, NextCommand]]:

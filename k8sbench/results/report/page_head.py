@@ -173,6 +173,6 @@ def _colour(finding: Finding) -> str:
     """Return the colour of a finding: what is over, or of no direction, has none."""
     if finding.kind in ("back", "closed", "alternating"):
         return "soft"
-    if finding.kind == "missing":
+    if finding.kind in ("missing", "unjudged"):
         return "warn"
     return "faster" if (finding.change or 0.0) > 0 else "slower"

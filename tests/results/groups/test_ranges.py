@@ -250,3 +250,34 @@ def test_two_short_sets_of_one_length_are_compared_over_what_both_cover() -> Non
     sides = (Side(name="", groups=(group,), runs={}) for group in (among[0], b))
     (case,) = comparison.compare(*sides).cases
     assert case.not_comparable == ("too-short",)
+
+
+@pytest.mark.parametrize(
+    ("later", "count", "has_other"),
+    [
+        ([300], 0, False),
+        ([60], 1, False),
+        ([60, 70], 2, False),
+        ([60, 70, 60], 3, True),
+        ([60, 300, 60, 70], 2, True),
+        ([60, 70, 60, 300], 0, False),
+    ],
+)
+def test_sets_are_unjudged_if_the_newest_ones_have_no_figure_over_the_range(
+    later: list[int], count: int, *, has_other: bool
+) -> None:
+    fixed = groups(ended(300, night) for night in range(4))
+    made = [*fixed, *groups(ended(end, 4 + night) for night, end in enumerate(later))]
+    over = ranges.covered(fixed)
+    found = ranges.unjudged(msgspec.structs.replace(group, range=over) for group in made)
+    assert (len(found.groups) if found else 0) == count
+    assert (found is not None and found.has_other_range) == has_other
+
+
+def test_a_rejected_newest_set_does_not_judge_those_before() -> None:
+    fixed = groups(ended(300, night) for night in range(4))
+    later = groups([ended(60, 4), ended(60, 5, measured=REJECTED)])
+    over = ranges.covered(fixed)
+    made = [msgspec.structs.replace(group, range=over) for group in (*fixed, *later)]
+    assert [group.key.set_name for group in present(ranges.unjudged(made)).groups] == ["night-4"]
+    assert ranges.unjudged(groups(ended(60, night) for night in range(4))) is None

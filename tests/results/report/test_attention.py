@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.model.compared import UnjudgedSets
 from k8sbench.model.group import Group
 from k8sbench.model.series import Alternation, Closed, Mark, Open
 from k8sbench.results.groups import selection
 from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.report import next_commands
 from k8sbench.results.report.attention import ORDER, Finding, Noted, noted
 from tests.results.groups import nights
 from tests.results.groups.grouped import Grouped, newest_sets
@@ -197,6 +199,26 @@ def test_what_a_set_closed_is_listed_with_when_and_by_whom_and_is_no_change(by: 
     labels = {"recovery": "recovered", "person": "level accepted"}
     assert texts([finding.label]) == (labels[by],)
     assert marked(-4, closed=closed, of_series={}) == []
+
+
+@pytest.mark.parametrize("has_other_range", [True, False])
+def test_sets_that_are_not_judged_are_listed_with_the_command_that_fixes_another_range(
+    *, has_other_range: bool
+) -> None:
+    (one,) = pages.nightly(12, 1).series
+    groups = tuple(point.group for point in one.points[-3:])
+    sets = UnjudgedSets(groups=groups, has_other_range=has_other_range)
+    still = Open("step", -0.05, "night-005", 0.0)
+    (found,) = marked(of_series={"unjudged": sets, "open": still})
+    assert [(finding.kind, finding.since) for finding in found.findings] == [
+        ("open", "night-005"),
+        ("unjudged", "night-009"),
+    ]
+    commands = [*next_commands.of_noted(found)]
+    accepting = next(place for place, text in enumerate(commands) if "--accept-level" in text)
+    history = commands[accepting + 1]
+    assert history.startswith("k8sbench history ")
+    assert history.endswith(" --range") == has_other_range
 
 
 def test_a_shared_change_says_how_many_cases_have_it_and_a_drift_its_course() -> None:

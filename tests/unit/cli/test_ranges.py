@@ -285,6 +285,22 @@ def test_the_range_is_fixed_anew_on_request(store: Store) -> None:
     )
 
 
+def test_sets_that_cannot_be_judged_name_the_command_that_fixes_another_range(
+    store: Store,
+) -> None:
+    command = "k8sbench history torchtitan --framework pytorch --case 1x8 --range"
+    store.add([Night(steps) for steps in (300, 290, 310, 320)], range(1, 5))
+    store.add([Night(70)] * 3, range(5, 8))
+    page = store._cli("results", "-o", "html").out
+    assert "1 not judged" in page
+    assert "too short: 50 of 268 iterations" in page
+    assert command in page
+    assert command in store._cli("history", "torchtitan").out
+    store._cli(*command.split()[1:])
+    assert "not judged" not in store._cli("results", "-o", "html").out
+    assert command not in store._cli("history", "torchtitan").out
+
+
 @pytest.mark.parametrize("other", ["--accept-level", "--output=json", "--since=3d"])
 def test_a_range_is_fixed_by_a_command_of_its_own(store: Store, other: str) -> None:
     err = store._cli("history", "torchtitan", "--range", other, code=2).err
