@@ -117,8 +117,7 @@ def _compare_nights(
     """Compare the newest night with the one before; without that, its cases stand alone."""
     nothing = Side(name="", groups=(), runs={})
     one, two = found if len(found) > 1 else (nothing, *found)
-    compared = _compare(one, two, known, note, limit=limit, floor=floor)
-    return msgspec.structs.replace(compared, nights=tuple(side.day for side in found))
+    return _compare(one, two, known, note, limit=limit, floor=floor)
 
 
 def _compare(

@@ -189,6 +189,13 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Likely causes of the changes, likeliest first."""
 
     @property
+    def sets(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Names of the sets of each side."""
+        first = [case.a.sets for case in self.cases if case.a is not None]
+        second = [case.b.sets for case in self.cases if case.b is not None]
+        return frozenset().union(*first), frozenset().union(*second)
+
+    @property
     def regressions(self) -> tuple[Compared, ...]:
         """Cases with a regression."""
         return tuple(case for case in self.cases if case.regression)

@@ -330,7 +330,7 @@ begin_left_out = { " " }({ $number } more unchanged cases were not looked at)
 begin_unexplained = { $cases }: slower since { $b }. Nothing that the runs report has changed from { $a }.
 nothing_to_report = Nothing to report: no case is open, changed, missing or without a valid figure.
 no_gpu_model = GPU model not stated
-nothing_to_compare = The newest set has no figure that an earlier set has, too.
+nothing_to_compare = There are no two nights to compare.
 chart_bars = { $benchmark }: { $unit }, median of runs by { $estimator }
 chart_bar = { $rate } ({ $counted } of { $runs } { $runs ->
     [one] run

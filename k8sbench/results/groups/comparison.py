@@ -65,30 +65,6 @@ def compare(
     ``limit`` is the share by which the second may be slower, ``floor`` the smallest change of a
     case without enough ``earlier`` sets.
     """
-    return _compared(a, b, limit, floor, earlier)
-
-
-def newest_sets(known: KnownGroups, fitting: Sequence[GroupRow]) -> Comparison | None:
-    """Compare the newest two sets that share a case; None without such sets.
-
-    Only the groups of the ``fitting`` rows are compared.
-    """
-    by_set: dict[str, list[GroupRow]] = {}
-    for row in sorted(fitting, key=lambda row: -row.ended):
-        by_set.setdefault(row.set_name, []).append(row)
-    (b, last), *others = by_set.items() if by_set else [("", [])]
-    has = {row.series for row in last if row.median is not None}
-    for a, older in others:
-        if any(row.median is not None and row.series in has for row in older):
-            one = Side(name=a, groups=tuple(known.groups(older)), runs={})
-            two = Side(name=b, groups=tuple(known.groups(last)), runs={})
-            return _compared(one, two, None, FLOOR, known)
-    return None
-
-
-def _compared(
-    a: Side, b: Side, limit: float | None, floor: float, earlier: Earlier | None
-) -> Comparison:
     cases = [_beside(mine, theirs) for mine, theirs in counterparts(a, b)]
     # A set of an earlier night may have runs that were added later.
     a_is_newer = (a.day, _ended(a)) >= (b.day, _ended(b))
@@ -102,11 +78,18 @@ def _compared(
     return Comparison(
         a=a.name,
         b=b.name,
+        nights=tuple(side.day for side in (a, b) if side.day),
         limit=limit,
         floor=floor,
         a_is_newer=a_is_newer,
         cases=tuple(cases),
     )
+
+
+def newest_nights(known: KnownGroups, rows: Iterable[GroupRow]) -> Comparison | None:
+    """Compare the newest two nights of some rows; None without two."""
+    found = sides.newest_nights(known, rows)
+    return compare(*found, earlier=known) if len(found) == 2 else None
 
 
 def _ended(side: Side) -> float:
@@ -507,7 +490,7 @@ def against(kept: Baseline, known: KnownGroups) -> dict[tuple[str, ...], Held]:
             newest[group.row.series, group.key.gpu_model] = group
     side = Side(name="", groups=tuple(newest.values()), runs={})
     held: dict[tuple[str, ...], Held] = {}
-    for case in _compared(ours, side, None, FLOOR, known).cases:
+    for case in compare(ours, side, earlier=known).cases:
         if case.ratio is not None:
             is_separated = case.finding in ("faster", "slower")
             held[labels(case.group.facts, case.group.key)] = Held(

@@ -77,7 +77,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[CaseHistory, ...] = ()
     """The cases of the rows over their sets, if it was asked for."""
     compared: Comparison | None = None
-    """Comparison of the newest two sets with a common case, if it was asked for."""
+    """Comparison of the newest two nights, if it was asked for and there are two."""
     begins: tuple[OpenBegin, ...] = ()
     """Sets in which the open changes of the cases began, if it was asked for."""
 
@@ -95,7 +95,7 @@ def report(
 
     ``is_strict``: filters that nothing of several rows fits are an error that names the nearest.
     ``over_sets``: also the histories of their cases, where their open changes began, and the
-    comparison of the newest two sets.
+    comparison of the newest two nights.
     """
     rows = groups.rows
     if wanted.set_name is not None:
@@ -155,7 +155,7 @@ def report(
     return msgspec.structs.replace(
         made_report,
         series=tuple(over_time),
-        compared=comparison.newest_sets(groups, fitting),
+        compared=comparison.newest_nights(groups, fitting),
         begins=tuple(opened.begins(over_time, groups)),
     )
 

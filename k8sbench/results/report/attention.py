@@ -64,7 +64,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     set_name: str
     """Newest set of the case."""
     compared: Compared | None = None
-    """The case in the comparison of the newest two sets; None if it is in neither."""
+    """The case in the comparison of the newest two nights; None if it is in neither."""
 
     @property
     def change(self) -> float | None:

@@ -29,7 +29,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     series: Sequence[CaseHistory] = ()
     """The cases of the rows over their sets."""
     compared: Comparison | None = None
-    """Comparison of the newest two sets; None if they have no common case."""
+    """Comparison of the newest two nights; None without two."""
     begins: Sequence[OpenBegin] = ()
     """Sets in which open changes began, and what may explain them."""
     files: Mapping[str, Sequence[str]] = {}

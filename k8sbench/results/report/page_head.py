@@ -1,4 +1,4 @@
-"""The head of the page: what somebody should look at, and what the newest two sets show."""
+"""The head of the page: what somebody should look at, and what the newest two nights show."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench import messages
 from k8sbench.messages import Lang, Note, note
-from k8sbench.model.compared import Compared
+from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Result
 from k8sbench.results.report import (
     comparing,
@@ -60,17 +60,16 @@ def first(page: Page, noted: Sequence[Noted]) -> str:
 
 
 def since(page: Page, noted: Sequence[Noted]) -> str:
-    """Say what the comparison of the newest two sets shows; empty without rows.
+    """Say what the comparison of the newest two nights shows; empty without rows.
 
-    A case that its series calls changed since the newest set is not counted as without a change.
+    A case that its series calls changed since the newest night is not counted as without a change.
     """
     compared = page.compared
     if compared is None:
         return words.say(page.lang, "nothing_to_compare") if page.results else ""
+    _, newest = compared.sets
     named = [
-        one.compared
-        for one in noted
-        if any(finding.since == compared.b for finding in one.findings)
+        one.compared for one in noted if any(finding.since in newest for finding in one.findings)
     ]
     loud = ("faster", "slower")
     counted_cases = [one for one in compared.cases if one.finding in loud or one not in named]
@@ -79,8 +78,14 @@ def since(page: Page, noted: Sequence[Noted]) -> str:
     counts = comparing.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
     parts = _listed(page.lang, counts, end="")
     dates = dates_of(page)
-    a, b = (dated(name, dates) for name in (compared.a, compared.b))
+    a, b = (dated(name, dates) for name in _nights(compared))
     return words.say(page.lang, "changed", a=a, b=b, parts=parts)
+
+
+def _nights(compared: Comparison) -> list[str]:
+    """Name the two nights: one of a single set by that, another by its day."""
+    nights = zip((compared.a, compared.b), compared.sets, compared.nights, strict=True)
+    return [name if name in sets else f"{day} UTC" for name, sets, day in nights]
 
 
 def _counted(label: Note, count: int) -> Note:
@@ -102,7 +107,7 @@ def laid_out(
     groups = [one.group for one in page.series]
     names = group_words.names(groups, group_words.with_models(groups))
     dates = dates_of(page)
-    a, b = ("", "") if page.compared is None else (page.compared.a, page.compared.b)
+    a, b = ("", "") if page.compared is None else _nights(page.compared)
     columns: dict[str, Callable[[Noted], str]] = {
         word("change"): lambda one: (
             "" if one.change is None else formats.signed_percent(one.change)
@@ -162,7 +167,7 @@ def _heights(noted: Sequence[Noted]) -> tuple[float, float]:
 
 
 def _between(case: Compared | None) -> str:
-    """Write the change between the two sets that are compared; empty without one."""
+    """Write the change between the two nights that are compared; empty without one."""
     if case is None or case.ratio is None:
         return ""
     change = formats.signed_percent(case.ratio - 1)

@@ -64,7 +64,7 @@ def histories(groups: Iterable[Group]) -> list[CaseHistory]:
     return selection.histories(known, known.rows)
 
 
-def newest_sets(groups: Iterable[Group]) -> Comparison | None:
-    """Compare the newest two sets."""
+def newest_nights(groups: Iterable[Group]) -> Comparison | None:
+    """Compare the newest two nights."""
     known = Grouped(groups)
-    return comparison.newest_sets(known, known.rows)
+    return comparison.newest_nights(known, known.rows)

@@ -12,7 +12,7 @@ from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
 from k8sbench.model.run import Run
 from k8sbench.results.groups.grouping import groups
-from tests.results.groups.grouped import newest_sets
+from tests.results.groups.grouped import newest_nights
 from tests.results.groups.nights import night
 from tests.results.groups.sides import NOT_COMPARABLE, A, compared, new, old
 from tests.results.report.factory import START, V100_16, V100_32, repeats, run
@@ -270,12 +270,12 @@ def test_several_sets_of_a_side_count_as_so_many_sets_and_not_as_their_runs() ->
 def test_a_set_of_the_new_level_is_no_set_of_the_level_before_a_change() -> None:
     rates = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 95.0, 95.1]
     made = [night(n, "1x8", [rate]) for n, rate in enumerate(rates)]
-    newest = newest_sets(made)
+    newest = newest_nights(made)
     assert newest is not None
     (case,) = newest.cases
     assert (case.finding, case.earlier_sets) == ("no-difference", 7)
     assert present(case.low) < 0 < present(case.high)
-    before = newest_sets(made[:-1])
+    before = newest_nights(made[:-1])
     assert before is not None
     assert [case.finding for case in before.cases] == ["slower"]
 

@@ -13,13 +13,11 @@ import pytest
 
 from k8sbench.model.compared import Compared
 from k8sbench.model.group import Group
-from k8sbench.results.groups import grouping
 from tests import struct_docs
-from tests.results.groups.grouped import newest_sets
-from tests.results.groups.nights import night, nights
+from tests.results.groups.grouped import newest_nights
+from tests.results.groups.nights import night
 from tests.results.groups.rates import Rate, share
 from tests.results.groups.worlds import PLAIN, UNLIKE, Nights, Noise, made, real, step
-from tests.results.report.factory import START, repeats
 from tests.tiers import ROOT
 
 PAGE = ROOT / "docs" / "compare.md"
@@ -79,7 +77,7 @@ NAMES = [f"{sides.name}, {sides.earlier} earlier" for sides in COMPARED]
 
 def verdicts(groups: Sequence[Group]) -> list[str]:
     """Compare the newest two nights; return the cases that are called faster or slower."""
-    compared = newest_sets(groups)
+    compared = newest_nights(groups)
     assert compared is not None
     return [case.group.key.case for case in compared.cases if is_verdict(case)]
 
@@ -150,14 +148,3 @@ def test_the_page_states_the_rates_of_comparisons_golden() -> None:
         cells = " | ".join(map(str, (false, *seen)))
         lines.append(f"| {sides.name} | {sides.earlier} | {cells} |")
     struct_docs.assert_generated(PAGE, "rates", "\n".join(lines))
-
-
-def test_the_newest_two_sets_share_a_case() -> None:
-    draw = random.Random(7)
-    groups = nights(draw, 2)
-    (between,) = grouping.groups(repeats([5.0], set_name="other", benchmark="tsm", at=START + 5e4))
-    compared = newest_sets([*groups, between])
-    assert compared is not None
-    assert (compared.a, compared.b) == ("night-000", "night-001")
-    assert newest_sets([groups[0], between]) is None
-    assert newest_sets([]) is None

@@ -16,7 +16,7 @@ from k8sbench.results.groups.selection import Wanted
 from k8sbench.results.report import next_commands
 from k8sbench.results.report.attention import ORDER, Finding, Noted, noted
 from tests.results.groups import nights
-from tests.results.groups.grouped import Grouped, newest_sets
+from tests.results.groups.grouped import Grouped, newest_nights
 from tests.results.groups.histories import FLAT
 from tests.results.report import pages
 from tests.results.report.factory import reject
@@ -119,7 +119,7 @@ def test_a_case_that_is_back_after_one_night_has_not_changed(odd: float) -> None
 def test_two_sets_that_differ_without_a_mark_of_the_series_are_no_finding() -> None:
     rates = [*FLAT, *FLAT, 99.2]
     groups = [nights.night(n, "1x8", [rate]) for n, rate in enumerate(rates)]
-    compared = newest_sets(groups)
+    compared = newest_nights(groups)
     assert compared is not None
     assert [case.finding for case in compared.cases] == ["slower"]
     assert findings(groups) == []

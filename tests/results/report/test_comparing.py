@@ -11,7 +11,7 @@ import pytest
 from k8sbench.model.compared import Comparison
 from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
-from k8sbench.results.groups import causes, comparison, history
+from k8sbench.results.groups import causes, comparison, history, sides
 from k8sbench.results.groups.grouping import groups
 from k8sbench.results.report import comparing, formats
 from tests import struct_docs
@@ -187,8 +187,9 @@ def test_readme_and_the_page_show_what_compare_prints_golden() -> None:
                 at=START + 86400 * night,
             )
     known = grouped(runs)
-    found = comparison.newest_sets(known, known.rows)
-    assert found is not None
+    named = sides.known(known, ())
+    a, b = (sides.named(name, named) for name in ("night-09", "night-10"))
+    found = comparison.compare(a, b, earlier=known)
     found = causes.explained(history.with_marks(found, known), {}, known)
     printed = comparing.text(found, width=80)
     head, *_, causes_found = printed.strip().split("\n\n")

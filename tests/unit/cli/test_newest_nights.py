@@ -132,6 +132,30 @@ def test_jobs_that_are_sets_of_their_own_are_one_night(fill: Fill, typed: Typed)
     assert typed("compare")[1].startswith("A: 3 sets of 2026-11-19 (UTC)   B: 3 sets")
 
 
+@pytest.mark.parametrize(
+    ("jobs", "nights"),
+    [
+        (False, "From night-1 (2026-11-19 01:01 UTC) to night-2 (2026-11-20 01:01 UTC): "),
+        (True, "From 2026-11-19 UTC to 2026-11-20 UTC: "),
+    ],
+)
+def test_the_page_compares_the_nights_that_compare_does(
+    fill: Fill, typed: Typed, nights: str, *, jobs: bool
+) -> None:
+    for number in range(3):
+        fill(a_night(number, 100, 95 if number == 2 else 100, jobs=jobs))
+    fill([run(None, set_name="n3", case="1x1", phase=Phase.RUNNING, at=EARLY + 3 * DAY)])
+    compared = json.loads(typed("compare", "-o", "json")[1])
+    assert compared["summary"].startswith("1 of 2 cases slower")
+    assert compared["nights"] == ["2026-11-19", "2026-11-20"]
+    assert f"<p>{nights}1 slower" in typed("results", "-o", "html")[1]
+
+
+def test_the_page_of_a_store_with_one_night_compares_nothing(fill: Fill, typed: Typed) -> None:
+    fill([*a_night(0, 100, 100), *a_night(0, 90, 90, jobs=True)])
+    assert "no two nights" in typed("results", "-o", "html")[1]
+
+
 def test_a_store_with_one_night_says_so_in_one_sentence(fill: Fill, typed: Typed) -> None:
     fill(a_night(0, 100, 100))
     said = "The store has one night, 2026-11-18 (UTC): there is none before to compare it with.\n"
