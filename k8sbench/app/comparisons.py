@@ -78,13 +78,14 @@ def compare(
         rows = known.groups.rows
         if not rows:
             raise _no_runs()
-        found = sides.newest_nights(known.groups, chosen.chosen(rows))
+        fitting = chosen.chosen(rows)
+        found = sides.newest_nights(known.groups, fitting)
         if not found:
             raise NotFound(
                 "There is no night to compare: no run that measures a speed has ended.",
                 "Smoke runs and runs on CPUs claim no speed. k8sbench list shows the runs.",
             )
-        return _compare_nights(found, known, note, limit=limit, floor=floor)
+        return _compare_nights(found, fitting, known, note, limit=limit, floor=floor)
 
 
 def _no_runs() -> NotFound:
@@ -108,16 +109,19 @@ def _named(a: str, b: str, known: sides.Known, chosen: GroupFilter) -> tuple[Sid
 
 def _compare_nights(
     found: Sequence[Side],
+    fitting: Iterable[GroupRow],
     known: sides.Known,
     note: Note,
     *,
     limit: float | None = None,
     floor: float = comparison.FLOOR,
 ) -> Comparison:
-    """Compare the newest night with the one before; without that, its cases stand alone."""
+    """Compare the newest night of some rows with the one before; alone, its cases stand alone."""
     nothing = Side(name="", groups=(), runs={})
     one, two = found if len(found) > 1 else (nothing, *found)
-    return _compare(one, two, known, note, limit=limit, floor=floor)
+    compared = _compare(one, two, known, note, limit=limit, floor=floor)
+    missing = selection.missing_cases(fitting, known.groups, found)
+    return msgspec.structs.replace(compared, missing=missing)
 
 
 def _compare(
@@ -198,7 +202,7 @@ def overview(
             raise _no_runs()
         fitting = chosen.chosen(rows)
         found = sides.newest_nights(known.groups, fitting)
-        newest = _compare_nights(found, known, note) if found else None
+        newest = _compare_nights(found, fitting, known, note) if found else None
         sets = over_time.CaseSets(fitting, known.groups)
         changes = sets.changes(since)
         alternating = sets.alternating()

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from k8sbench.messages import Note
-from k8sbench.model.group import Changed, Group, Spread
+from k8sbench.model.group import Changed, Group, MissingIn, Spread
 from k8sbench.model.profile import IterationRange
 from k8sbench.model.series import Alternation, Closed, Mark, Open
 
@@ -167,6 +167,14 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return next(side.groups[-1] for side in (self.b, self.a) if side is not None)
 
 
+class MissingCase(NamedTuple):
+    """A case that newer sets lack."""
+
+    group: Group
+    """Its newest group with a figure, or else its newest."""
+    missing_in: MissingIn
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two sides, case by case."""
 
@@ -187,6 +195,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     cases: tuple[Compared, ...]
     causes: tuple[Cause, ...] = ()
     """Likely causes of the changes, likeliest first."""
+    missing: tuple[MissingCase, ...] = ()
+    """Missing cases that neither night has; empty where the sides were named."""
 
     @property
     def sets(self) -> tuple[frozenset[str], frozenset[str]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
-from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
+from k8sbench.model.compared import CaseHistory, Comparison, MissingCase, OpenBegin
 from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import OUT_OF_MEMORY, Group, GroupRow, MissingIn, Newer, Parity, Result
@@ -32,6 +32,7 @@ from k8sbench.results.groups import (
     speedup,
 )
 from k8sbench.results.groups.known import KnownGroups
+from k8sbench.results.groups.sides import Side
 
 Sort = Literal["case", "throughput", "speedup", "efficiency", "created"]
 """Sort orders: figures are descending with missing values last.
@@ -109,17 +110,9 @@ def report(
     if is_strict and rows and not fitting:
         raise no_run_together(wanted.since, max(row.ended for row in rows))
     every = wanted.every or wanted.runs or wanted.set_name is not None or wanted.since is not None
-    newer: dict[str, Newer] = {}
-    gone: dict[str, MissingIn] = {}
-    retired: list[GroupRow] = []
-    shown = fitting
-    if not every:
-        shown, newer = latest(fitting)
-        gone = missing.in_newer_sets(shown, rows)
-        # Sets that do not fit what is asked for end nothing: what was asked for is shown.
-        lacking = gone if len(fitting) == len(rows) else missing.in_newer_sets(shown, fitting)
-        retired = _retired(shown, lacking, groups)
-        shown = [row for row in shown if row not in retired]
+    shown, newer, gone, retired = (
+        _Current(fitting, {}, {}, []) if every else _current(fitting, groups)
+    )
     sets = {row.set_name for row in shown}
     of_sets = groups.groups(row for row in rows if row.set_name in sets)
     ids = {row.group_id for row in shown}
@@ -158,6 +151,42 @@ def report(
         compared=comparison.newest_nights(groups, fitting),
         begins=tuple(opened.begins(over_time, groups)),
     )
+
+
+class _Current(NamedTuple):
+    """The rows that stand for some cases, and what newer sets say of them."""
+
+    shown: Sequence[GroupRow]
+    newer: Mapping[str, Newer]
+    """Newer sets without a figure, by group id."""
+    gone: Mapping[str, MissingIn]
+    """Newer sets that lack the case, by group id."""
+    retired: Sequence[GroupRow]
+    """Rows that are not shown: their cases are not measured any more."""
+
+
+def _current(fitting: Sequence[GroupRow], groups: KnownGroups) -> _Current:
+    """Return the rows of the latest set of each case."""
+    rows = groups.rows
+    shown, newer = latest(fitting)
+    gone = missing.in_newer_sets(shown, rows)
+    # Sets that do not fit what is asked for end nothing: what was asked for is shown.
+    lacking = gone if len(fitting) == len(rows) else missing.in_newer_sets(shown, fitting)
+    retired = _retired(shown, lacking, groups)
+    return _Current([row for row in shown if row not in retired], newer, gone, retired)
+
+
+def missing_cases(
+    fitting: Iterable[GroupRow], groups: KnownGroups, nights: Iterable[Side]
+) -> tuple[MissingCase, ...]:
+    """Return the cases that a report of some rows calls missing and that some nights lack."""
+    present = [group.row for night in nights for group in night.groups]
+    cases = {(row.series, model) for row in present for model in (row.gpu_model, UNKNOWN)}
+    shown, _, gone, _ = _current([row for row in fitting if row.measures == "speed"], groups)
+    rows = [row for row in shown if row.group_id in gone]
+    rows = [row for row in rows if (row.series, row.gpu_model) not in cases]
+    found = sorted(groups.groups(rows), key=lambda group: group.key)
+    return tuple(MissingCase(group, gone[group.key.id]) for group in found)
 
 
 MOST_SETS = 60

@@ -349,6 +349,7 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
     lines += _over_time(compared, names)
     lines += _new_cases(compared, names)
     lines += _since_baselines(compared, names)
+    lines += _missing(compared)
     lines += map(english, dict.fromkeys(filter(None, map(range_words.compared, compared.cases))))
     causes: dict[str, list[str]] = {}
     for case, name in zip(compared.cases, names, strict=True):
@@ -359,6 +360,13 @@ def _notes(compared: Comparison, names: Sequence[str]) -> list[str]:
         for cause, its in causes.items()
     ]
     return lines
+
+
+def _missing(compared: Comparison) -> Iterable[str]:
+    """Yield a line for the missing cases that neither night has."""
+    if compared.missing:
+        cases = [f"{one['name']} since {one['since']}" for one in _missing_fields(compared)]
+        yield f"Missing in both nights: {list_few(cases, MOST_NAMED)}."
 
 
 def _over_time(compared: Comparison, names: Sequence[str]) -> Iterable[str]:
@@ -514,8 +522,24 @@ def document(compared: Comparison) -> dict[str, Any]:
             case_fields(case, name) for case, name in zip(compared.cases, names, strict=True)
         ],
         "causes": [cause_words.fields(one, names) for one in compared.causes],
+        "missing": _missing_fields(compared),
         "next": [one._asdict() for one in next_commands.of_nights(compared, names)],
     }
+
+
+def _missing_fields(compared: Comparison) -> list[dict[str, Any]]:
+    """Build the fields of the missing cases."""
+    groups = [group for group, _ in compared.missing]
+    names = group_words.names(groups, group_words.with_models(groups))
+    return [
+        {
+            "name": names[group.key.id],
+            **fields.group_fields(group, ("group", "set")),
+            "since": missing.since,
+            "sets": missing.sets,
+        }
+        for group, missing in compared.missing
+    ]
 
 
 _OF_CASE = (

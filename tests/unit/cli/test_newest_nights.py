@@ -95,6 +95,26 @@ def test_what_is_missing_or_failed_in_the_newest_night_has_a_next_command(
     assert typed("compare", "--fail-on-missing")[0] == 7
 
 
+def test_a_case_that_both_nights_lack_is_named_as_long_as_results_call_it_missing(
+    fill: Fill, typed: Typed
+) -> None:
+    for night in range(6):
+        fill(a_night(night, 100, 100, 100))
+    for night in range(6, 12):
+        fill(a_night(night, 100, 100))
+        document = json.loads(typed("compare", "-o", "json")[1])
+        schemas.validate("compare", document)
+        rows = json.loads(typed("results", "-o", "json")[1])["rows"]
+        called = [row["missing_in"] for row in rows if row["missing_in"] is not None]
+        missing = [(one["set"], one["since"], one["sets"]) for one in document["missing"]]
+        if night == 6:  # the night before has it
+            assert (len(called), missing) == (1, [])
+            continue
+        assert missing == [("night-5", one["since"], one["sets"]) for one in called]
+        said = "resnet50 pytorch fp32 1x3 since night-6" in typed("compare")[1]
+        assert said == bool(missing) == (night < 10)
+
+
 def test_a_night_is_the_newest_with_a_run_that_has_ended(fill: Fill, typed: Typed) -> None:
     fill([*a_night(0, 100), *a_night(1, 100)])
     fill([run(None, set_name="n2", case="1x1", phase=Phase.RUNNING, at=EARLY + 2 * DAY)])
