@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from k8sbench.model.plain_text import significant
-from k8sbench.model.sample import Item
+from k8sbench.model.sample import Item, Record
 from k8sbench.reader.family import BATCH_DOUBT, Family, LineReader, LineRule, RecordRule, positive
 from k8sbench.reader.lines import CleanLine
 
@@ -40,7 +40,11 @@ class SharesReader(LineReader):
             record = rule.build(line, match[0], texts)
             if record is not None:
                 yield from self.compare(line, texts)
-                yield record
+                yield from self.items(line, record)
+
+    def items(self, line: CleanLine, record: Record) -> Iterator[Item]:  # noqa: ARG002
+        """Yield what a record of a line is read as."""
+        yield record
 
     def compare(self, line: CleanLine, texts: dict[str, Any]) -> Iterator[Item]:
         """Yield what the numbers of a line tell of each other."""

@@ -52,8 +52,6 @@ _SIGNS = (
         "its lines state neither a rate nor a time, and only the stamps in front of them tell it",
     ),
 )
-TITLES = tuple(sign.title for sign in _SIGNS)
-"""The programs, for people."""
 NEEDLES = frozenset(sign.needle for sign in _SIGNS)
 
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -31,17 +30,15 @@ from k8sbench.reader.family import (
     EvaluationRule,
     FactRule,
     Family,
-    LineReader,
-    LineRule,
     MarkRule,
     RecordRule,
     amp,
     padded,
-    positive,
     rule,
     stamp_seconds,
 )
 from k8sbench.reader.lines import CleanLine
+from k8sbench.reader.shares import SharesReader
 
 _SHAPE = Shape(
     name="open-clip",
@@ -58,7 +55,7 @@ _RECORD = padded(
     r"(?:(?P<stamp>\d{4}-\d\d-\d\d,\d\d:\d\d:\d\d) \|.*?)?"
     r"\bTrain Epoch: (?P<epoch>\d{1,6}) \[ *(?P<iteration>\d+)/(?P<total>\d+) \(\d+%\)\]"
     r"(?=.*? Data \(t\): (?P<data_seconds>\d+\.\d{3}) Batch \(t\): (?P<step_seconds>\d+\.\d{3})"
-    rf"(?:, (?P<rate_of_job>{_RATE})/s(?:, (?P<rate_of_gpu>{_RATE})/s/gpu)?)? LR: )"
+    rf"(?:, (?P<job_rate>{_RATE})/s(?:, (?P<share_rate>{_RATE})/s/gpu)?)? LR: )"
     rf"(?:(?=.*?\bLoss: {LOSS_NUMBER} \()|).*"
 )
 _HALVES = {
@@ -82,7 +79,7 @@ def _option(name: str, group: str, value: str = r"[1-9]\d{0,11}") -> FactRule:
     return rule(f"|   {name}: ", rf"\| +{name}: (?P<{group}>{value}) *$")
 
 
-class _OpenClipReader(LineReader):
+class _OpenClipReader(SharesReader):
     """Tells the samples of a step by the first two lines."""
 
     def __init__(self, family: Family) -> None:
@@ -90,34 +87,24 @@ class _OpenClipReader(LineReader):
         """First line, until the second shows whether its count is of one step; by rank."""
         self._samples: dict[str, int] = {}
         """Samples of a step by rank, from its second line on; 0 if the lines do not tell."""
-        super().__init__(family)
+        super().__init__(family, fact="gpus")
 
-    def rules(self) -> list[LineRule]:
-        _, *others = super().rules()
-        (record,) = self._family.records
-        return [LineRule(record.needle, lambda line: self._records(record, line)), *others]
-
-    def _records(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
-        for match in rule.matches(line.text):
-            texts = rule.groups(match)
-            record = rule.build(line, match[0], texts)
-            if record is None:
-                continue
-            record = msgspec.structs.replace(record, shape=self._shape())
-            if line.source in self._samples:
-                yield self._whole_steps(record)
-            elif line.source not in self._first:
-                self._first[line.source] = (line, record)
-                yield from _gpus(line, texts)
-            else:
-                begin, first = self._first.pop(line.source)
-                is_of_step = 0 < first.iteration <= record.iteration - first.iteration
-                self._samples[line.source] = 0
-                if first.epoch == record.epoch and is_of_step:
-                    self._samples[line.source] = first.iteration
-                    yield begin.fact("global_batch", str(first.iteration))
-                yield self._whole_steps(first)
-                yield self._whole_steps(record)
+    def items(self, line: CleanLine, record: Record) -> Iterator[Item]:
+        """Yield a record with whole steps in its epoch; the first line's with the second."""
+        record = msgspec.structs.replace(record, shape=self._shape())
+        if line.source in self._samples:
+            yield self._whole_steps(record)
+        elif line.source not in self._first:
+            self._first[line.source] = (line, record)
+        else:
+            begin, first = self._first.pop(line.source)
+            is_of_step = 0 < first.iteration <= record.iteration - first.iteration
+            self._samples[line.source] = 0
+            if first.epoch == record.epoch and is_of_step:
+                self._samples[line.source] = first.iteration
+                yield begin.fact("global_batch", str(first.iteration))
+            yield self._whole_steps(first)
+            yield self._whole_steps(record)
 
     def _whole_steps(self, record: Record) -> Record:
         """Leave the samples of an epoch out that fill no step: the program leaves them out, too."""
@@ -132,13 +119,6 @@ class _OpenClipReader(LineReader):
         if window is None or lines is None or int(window.value) >= int(lines.value):
             return _SHAPE
         return _LAST
-
-
-def _gpus(line: CleanLine, texts: Mapping[str, Any]) -> Iterator[Fact]:
-    """Derive the GPUs of the job from the two rates of a line."""
-    job, gpu = (positive(texts[name]) for name in ("rate_of_job", "rate_of_gpu"))
-    if job is not None and gpu is not None and job >= gpu:
-        yield line.fact("gpus", str(round(job / gpu)))
 
 
 def _derive(stated: Mapping[str, Fact]) -> Iterator[Fact]:

@@ -30,6 +30,13 @@ def test_the_two_rates_of_a_line_tell_the_gpus() -> None:
     assert "gpu-count" in ids(of(lines, gpus=4, by_user=True), "reject")
 
 
+def test_rates_of_a_line_that_no_number_of_gpus_explains_are_refused() -> None:
+    lines = [
+        line.replace("213.333/s/gpu", "200.000/s/gpu") for line in lines_of("open_clip_2023.log")
+    ]
+    assert "batch-mismatch" in ids(of(lines), "reject")
+
+
 def test_another_batch_than_the_log_s_is_refused() -> None:
     lines = training_lines("open_clip_2023.log")
     found = of(lines, gpus=8, batch_size=64, by_user=True)
