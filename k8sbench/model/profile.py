@@ -103,7 +103,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return _rate(amount, seconds)
 
     def follows_other_schedule(self, over: IterationRange) -> bool:
-        """True if its speed changes within the range, and its planned length may be another.
+        """True if its speed or batch changes in the range, and its planned length may be another.
 
         A schedule may go by the share of the run: then equal iterations of runs of other lengths
         are not equal work.

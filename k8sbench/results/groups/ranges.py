@@ -8,8 +8,9 @@ its case; the series of the case has a range instead:
 2. It is what these four cover, after the largest of their warm-ups, down to a point that their
    profiles share. Sets of equal length are cut nowhere.
 3. A longer run is cut. A run that covers less than half of the range is not judged.
-4. Where the speed changes within the range, runs of another planned length are not judged either:
-   their schedules may go by the share of the run.
+4. Where the speed or the batch changes within the range, runs of another planned length are not
+   judged either: their schedules may go by the share of the run. A range counts iterations there,
+   too, not samples or tokens.
 
 Before the range is fixed, two sides are compared over what both cover, and so are two that are both
 too short for it.

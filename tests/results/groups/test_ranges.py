@@ -15,6 +15,7 @@ from k8sbench.model.profile import next_point
 from k8sbench.model.run import Run
 from k8sbench.results.groups import comparison, grouping, history, ranges
 from k8sbench.results.groups.sides import Side
+from k8sbench.results.report import range_words
 from tests.results.groups.grouped import Grouped
 from tests.results.groups.sides import compared
 from tests.results.report.factory import START, run
@@ -190,6 +191,25 @@ def test_sides_of_one_plan_are_compared_whatever_other_sets_planned() -> None:
     over = ranges.shared(sides[:1], sides[1:])
     assert over is not None
     assert (over.end, len(sides[0].rates_over(over))) == (fixed.end, 1)
+
+
+@pytest.mark.parametrize(
+    ("planned", "forbidden"), [(1000, ()), (900, ("schedule",)), (None, ("schedule",))]
+)
+def test_runs_whose_batch_grows_are_compared_if_all_state_one_planned_length(
+    planned: int | None, forbidden: tuple[str, ...]
+) -> None:
+    def grows(end: int, night: int, planned: int | None) -> Run:
+        made = profile(end, 1024)
+        more = tuple(1024.0 * (point + max(0, point - 150)) for point in made.points)
+        measured = {"profile": msgspec.structs.replace(made, samples=more)}
+        return ended(end, night, planned=planned, measured=measured)
+
+    (case,) = compared([grows(300, 0, 1000)], [grows(310, 1, planned)]).cases
+    assert case.not_comparable == forbidden
+    assert (case.ratio is None) == bool(forbidden)
+    words = " ".join(range_words.without_ratio(case))
+    assert ("the planned lengths differ or are not stated" in words) == bool(forbidden)
 
 
 REJECTED = {"verdict": "rejected", "throughput": None}
