@@ -182,7 +182,10 @@ def missing_cases(
     """Return the cases that a report of some rows calls missing and that some nights lack."""
     present = [group.row for night in nights for group in night.groups]
     cases = {(row.series, model) for row in present for model in (row.gpu_model, UNKNOWN)}
-    shown, _, gone, _ = _current([row for row in fitting if row.measures == "speed"], groups)
+    speeds = [row for row in fitting if row.measures == "speed"]
+    if all((row.series, row.gpu_model) in cases for row in speeds):
+        return ()
+    shown, _, gone, _ = _current(speeds, groups)
     rows = [row for row in shown if row.group_id in gone]
     rows = [row for row in rows if (row.series, row.gpu_model) not in cases]
     found = sorted(groups.groups(rows), key=lambda group: group.key)
