@@ -1,4 +1,4 @@
-"""The grid of a run's profile, and figures over a range of iterations.
+"""The grid of a run's profile, figures over a range of iterations, and the curve of a log.
 
 The points of the grid are each iteration up to 16, then eight to each doubling: 18, 20, …, 32, 36,
 …, 64, 72, …. Profiles of runs of any length therefore have their points in common. A range counts
@@ -142,6 +142,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return sums[bisect_left(self.points, end)] - (
             sums[bisect_left(self.points, begin)] if begin else 0.0
         )
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """Training lines of a run, in log order; both have equal length."""
+
+    iterations: tuple[int, ...]
+    """Counted through all epochs."""
+    rates: tuple[float | None, ...]
+    """Samples per second of the whole job."""
 
 
 def _rate(amount: float, seconds: float) -> float | None:

@@ -13,6 +13,7 @@ from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.phase import RESTARTING, Phase
 from k8sbench.model.plan import RunPlan
+from k8sbench.model.profile import Curve
 from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap, Record
 from k8sbench.reader.measuring import evidence, expectation, integrity, measuring, nothing_measured
@@ -113,15 +114,6 @@ def judged_with_run(
 
 
 # -- throughput by iteration -----------------------------------------------------------------------
-
-
-class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """Training lines of a run, in log order; both have equal length."""
-
-    iterations: tuple[int, ...]
-    """Counted through all epochs."""
-    rates: tuple[float | None, ...]
-    """Samples per second of the whole job."""
 
 
 def curve(plan: RunPlan, blocks: Iterable[str]) -> Curve:

@@ -18,8 +18,8 @@ from k8sbench.messages import Lang
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.profile import Curve
 from k8sbench.model.series import Mark
-from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.results.report import columns, formats, group_words, svg
 from k8sbench.results.report.chart import Bar, BarChart, Dot, Key, LineChart, Panel, Place, Trace
 from k8sbench.results.report.time_axis import TimeAxis, dated, events

@@ -10,8 +10,8 @@ import msgspec
 from k8sbench.messages import quoted
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
+from k8sbench.model.profile import Curve
 from k8sbench.model.run import Run
-from k8sbench.reader.measuring.recorded import Curve
 from k8sbench.results.groups import selection
 from k8sbench.results.groups.grouping import spread
 from k8sbench.results.groups.selection import Report, Wanted

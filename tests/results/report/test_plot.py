@@ -9,7 +9,7 @@ import msgspec
 
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import MeasuredWindow
-from k8sbench.reader.measuring.recorded import Curve
+from k8sbench.model.profile import Curve
 from k8sbench.results.groups.selection import Wanted
 from k8sbench.results.report import plot, scaling_chart
 from k8sbench.results.report.chart import Bar, BarChart, LineChart
