@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench.model import notation
+from k8sbench.model.sample import Place
 from k8sbench.model.spec_values import Name, PositiveInt, Text
 
 
@@ -126,6 +127,21 @@ class LogFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         mark = self.thousands
         grouped = mark and re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?!\d).*", text)
         return text.replace(mark or "", "") if grouped else text
+
+
+class ExpressionMatches(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of a log that one expression of a declared format matches."""
+
+    variant: str
+    """``framework/name`` of the variants that declare it."""
+    name: str
+    """``record``, ``summary`` or ``facts[0]``."""
+    pattern: str
+    """The expression."""
+    matched: int
+    """Number of lines."""
+    lines: tuple[tuple[Place, dict[str, str]], ...]
+    """The first few of the lines, and what their named groups match."""
 
 
 def framework_in_results(log: str | LogFormat, framework: str) -> str:

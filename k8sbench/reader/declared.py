@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
-from k8sbench.model.log_format import LogFormat
+from k8sbench.model.log_format import ExpressionMatches, LogFormat
 from k8sbench.model.notation import (
     MANY,
     SECONDS,
@@ -303,29 +303,35 @@ Quote = Callable[[int, str], Place]
 """Makes a place of a line's number and its text, which it redacts."""
 
 
-class Expression(msgspec.Struct):
-    """One expression of a declared format on a log."""
+class _Expression(msgspec.Struct):
+    """An expression of a declared format, tried on the lines of a log."""
 
     variant: str
-    """``framework/name`` of the variants that declare it."""
     name: str
-    """``record``, ``summary`` or ``facts[0]``."""
-    pattern: str
-    matches: Pattern
+    text: str
+    pattern: Pattern
     matched: int = 0
-    """Lines."""
     lines: list[tuple[Place, dict[str, str]]] = []
-    """The first few of those, and what their named groups match."""
 
     def try_line(self, number: int, text: str, quote: Quote) -> None:
         """Try a line."""
-        if (match := self.matches.search(text)) is None:
+        if (match := self.pattern.search(text)) is None:
             return
         self.matched += 1
         if len(self.lines) < SHOWN:
             groups = match.groupdict().items()
             shown = {name: quote(number, text).text for name, text in groups if text is not None}
             self.lines.append((quote(number, text), shown))
+
+    def matches(self) -> ExpressionMatches:
+        """Return what it has matched."""
+        return ExpressionMatches(
+            variant=self.variant,
+            name=self.name,
+            pattern=self.text,
+            matched=self.matched,
+            lines=tuple(self.lines),
+        )
 
 
 def formats(spec: BenchmarkSpec) -> list[tuple[LogFormat, str]]:
@@ -340,13 +346,13 @@ def formats(spec: BenchmarkSpec) -> list[tuple[LogFormat, str]]:
 
 def matches(
     blocks: Iterable[str], formats: Iterable[tuple[LogFormat, str]], quote: Quote
-) -> tuple[int, list[Expression]]:
+) -> tuple[int, list[ExpressionMatches]]:
     """Try every line on every expression, as the reader of the format does.
 
     ``formats`` come with the variants of each. Returns how many lines there are, and what matches.
     """
     tried = [
-        Expression(variant=variant, name=name, pattern=text, matches=pattern)
+        _Expression(variant=variant, name=name, text=text, pattern=pattern)
         for declared, variant in formats
         for name, text, pattern in _patterns(declared)
     ]
@@ -361,7 +367,7 @@ def matches(
             if len(rest) < len(line):
                 whole += 1
                 rest = ""
-    return whole + bool(rest), tried
+    return whole + bool(rest), [expression.matches() for expression in tried]
 
 
 def _patterns(declared: LogFormat) -> Iterator[tuple[str, str, Pattern]]:

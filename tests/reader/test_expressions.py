@@ -2,7 +2,7 @@
 
 import functools
 
-from k8sbench.model.log_format import LogFormat
+from k8sbench.model.log_format import ExpressionMatches, LogFormat
 from k8sbench.reader import declared
 from k8sbench.reader.measuring import evidence
 
@@ -10,7 +10,7 @@ RECORD = r"^step (?P<iteration>\d+)/(?P<total>\d+) loss (?P<loss>\S+) (?P<rate>[
 LINE = "step 10/100 loss 0.5 412.7 img/s"
 
 
-def tried(text: str, record: str = RECORD, *facts: str) -> tuple[int, list[declared.Expression]]:
+def tried(text: str, record: str = RECORD, *facts: str) -> tuple[int, list[ExpressionMatches]]:
     log_format = LogFormat(name="own", unit="x", per="job", record=record, facts=facts)
     read, made = declared.matches(
         [text], [(log_format, "pytorch/base")], functools.partial(evidence.place, "a.log")

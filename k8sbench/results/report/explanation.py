@@ -12,12 +12,12 @@ from k8sbench.model import arithmetic
 from k8sbench.model.errors import Finding, NotFound, list_few
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, Result, rows_named
+from k8sbench.model.log_format import ExpressionMatches
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement, Throughput
 from k8sbench.model.plain_text import ABSENT, clean, counted, significant
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
-from k8sbench.reader.declared import Expression
 from k8sbench.results.groups import selection, speedup
 from k8sbench.results.groups.known import KnownGroups, singles
 from k8sbench.results.groups.selection import Find
@@ -151,7 +151,7 @@ def of_group(result: Result) -> Iterator[Row]:
     yield from _reasons(group.reasons)
 
 
-def of_expressions(log: str, lines: int, tried: Iterable[Expression]) -> Iterator[Row]:
+def of_expressions(log: str, lines: int, tried: Iterable[ExpressionMatches]) -> Iterator[Row]:
     """Yield the lines that the expressions of a declared format match."""
     yield 0, f"{log}: {counted(lines, 'line')}"
     for each in tried:
