@@ -25,7 +25,7 @@ from k8sbench.results.groups import ratios, selection
 from k8sbench.results.groups.selection import Wanted
 
 if TYPE_CHECKING:
-    from k8sbench.adapters.report_folder import Content
+    from k8sbench.app.report_folder import Content
     from k8sbench.messages import Lang
     from k8sbench.model.group import Group, Member
     from k8sbench.results.groups.selection import Report
@@ -56,7 +56,7 @@ def publish(
     that was changed by hand, unless ``force`` is set.
     """
     from k8sbench import __version__
-    from k8sbench.adapters import report_folder
+    from k8sbench.app import report_folder
     from k8sbench.results.report import environment as given
     from k8sbench.results.report import publication, readme
 

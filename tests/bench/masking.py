@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # `tests`, when run as a file
 
-from k8sbench.adapters.report_folder import PIECE
+from k8sbench.app.report_folder import PIECE
 from k8sbench.model.masking import mask_pieces
 from k8sbench.reader.log_files import LogFile
 from k8sbench.reader.measuring.expectation import Expectation

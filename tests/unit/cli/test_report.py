@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from k8sbench.adapters import report_folder
+from k8sbench.app import report_folder
 from k8sbench.model.phase import Phase
 from tests.harness.credentials import written
 from tests.results.report.factory import run
