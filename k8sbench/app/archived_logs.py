@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from k8sbench.adapters import measuring
-from k8sbench.app import connections, stores
+from k8sbench.app import run_contexts, stores
 from k8sbench.lifecycle import run_artifacts
 from k8sbench.lifecycle.context import Note
 from k8sbench.model import rules
@@ -89,7 +89,7 @@ def _measure(store: SqlStore, run_id: str, outcome: MeasuredLogs) -> None:
         outcome.without_logs += 1
         return
     gaps = run_artifacts.read_gaps(store, run_id)
-    task = connections.measuring_task(store, (), run, gaps, logs)
+    task = run_contexts.measuring_task(store, (), run, gaps, logs)
     try:
         found = measuring.measured_apart(task)
     except StoreError as error:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from k8sbench.app import connections, find, results, stored_benchmark, stored_objects, stores
-from k8sbench.app.connections import on_cluster
 from k8sbench.app.results import RunRows
+from k8sbench.app.run_contexts import on_cluster
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
 from k8sbench.lifecycle.context import Agree, Reporter, RunContext

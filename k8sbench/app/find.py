@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, stored_objects, stores
+from k8sbench.app import connections, run_contexts, stored_objects, stores
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
@@ -81,7 +81,7 @@ def foreign_job(
         user = store if acts else None
         with connections.glance(connections.connect(access), user=user) as cluster:
             place = cluster.api.place
-            here = connections.run_context(store, cluster, cluster.api)
+            here = run_contexts.run_context(store, cluster, cluster.api)
             jobs = cluster.jobs()
     except BenchError as error:
         if access.is_given:

@@ -19,9 +19,10 @@ import msgspec
 
 from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stored_objects, stores
-from k8sbench.app.connections import now, on_cluster
+from k8sbench.app.connections import now
 from k8sbench.app.find import find_recorded, find_run_to_change, run_seen
 from k8sbench.app.results import RunRows
+from k8sbench.app.run_contexts import on_cluster
 from k8sbench.lifecycle import collecting, job_requests
 from k8sbench.lifecycle.context import Note, Reporter, RunContext
 from k8sbench.lifecycle.decide import is_final

@@ -28,7 +28,7 @@ from k8sbench.adapters.kubernetes.labelled import (
     served_kinds,
 )
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDeleted
-from k8sbench.app import connections, log_measuring, observe
+from k8sbench.app import connections, log_measuring, observe, run_contexts
 from k8sbench.app.observe import ObserveOptions, Observer
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
@@ -110,7 +110,7 @@ class LabelledJobs:
         self._cluster = KubernetesCluster(api, selection=self._selection)
         self._cluster.found = self._take_change
         sources = connections.metric_sources(prometheus, api, store)
-        context = connections.run_context(store, self._cluster, api, metric_sources=sources)
+        context = run_contexts.run_context(store, self._cluster, api, metric_sources=sources)
         self._fetcher = GpuMetricsFetcher(context, reporter)
         self._requests = Threads(READS)
         self._measures = Threads(log_measuring.MOST)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import connections, imports, option_values, results, stores
+from k8sbench.app import connections, imports, option_values, results, run_contexts, stores
 from k8sbench.app.results import RunRows
 from k8sbench.catalog import imported_logs
 from k8sbench.catalog.imported_logs import MeasuredLog
@@ -441,7 +441,7 @@ class Observer(NamedTuple):
         if not self.wants_gpu_metrics(run, pods):
             return run
         sources = connections.metric_sources(self.options.prometheus, self.api, store)
-        context = connections.run_context(
+        context = run_contexts.run_context(
             store,
             cluster,
             self.api,

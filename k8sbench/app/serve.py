@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from k8sbench import limits
 from k8sbench.app import connections, object_cases
-from k8sbench.app.connections import on_cluster
+from k8sbench.app.run_contexts import on_cluster
 from k8sbench.json_decoders import decoder
 from k8sbench.lifecycle import serving
 from k8sbench.lifecycle.context import Note, Reporter

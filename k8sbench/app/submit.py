@@ -13,6 +13,7 @@ from k8sbench.app import (
     cases,
     connections,
     objects,
+    run_contexts,
     stored_benchmark,
     stored_objects,
     stores,
@@ -370,9 +371,9 @@ def _opened(
 ) -> contextlib.AbstractContextManager[RunContext]:
     """Open the place of the runs; the user has agreed to theirs."""
     if target.api is None:
-        return connections.on_machine(store, request.prometheus)
+        return run_contexts.on_machine(store, request.prometheus)
     options = FollowOptions(keep=request.keep, prometheus=request.prometheus)
-    return connections.on_cluster(
+    return run_contexts.on_cluster(
         store,
         target.api,
         note,

@@ -12,7 +12,7 @@ import pytest
 
 from k8sbench.adapters.local import launch
 from k8sbench.adapters.local.cluster import LocalCluster
-from k8sbench.app.connections import run_context
+from k8sbench.app.run_contexts import run_context
 from k8sbench.app.submit import resumed
 from k8sbench.catalog.planning import DRAFT_ID
 from k8sbench.lifecycle.planned_case import PlannedCase

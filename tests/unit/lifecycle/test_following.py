@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from k8sbench.app.connections import measure_run
+from k8sbench.app.run_contexts import measure_run
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import BenchError, StoreError, Unreachable, UsageError

@@ -14,7 +14,7 @@ import yaml
 
 from k8sbench import limits
 from k8sbench.adapters import processes, templates
-from k8sbench.app.connections import run_context
+from k8sbench.app.run_contexts import run_context
 from k8sbench.app.submit import resumed
 from k8sbench.lifecycle import set_runs
 from k8sbench.lifecycle.context import RunContext
