@@ -51,6 +51,7 @@ def run_context(
     # Imported here: the options of every command import this module.
     from k8sbench.adapters import processes, steady_clock
     from k8sbench.lifecycle.context import RunContext
+    from k8sbench.results.groups import grouping
 
     return RunContext(
         store=store,
@@ -60,6 +61,7 @@ def run_context(
         alive=processes.alive,
         measure=partial(measure_run, store, accept, apart=is_operator),
         measures=Threads() if is_operator else Inline(),
+        groups=grouping.groups,
         objects=partial(_objects, store),
         pool=Threads() if cluster.jobs_outlive_us else Inline(),
         location=api.place if api else None,

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from k8sbench.adapters import processes
 from k8sbench.app import stores
 from k8sbench.app.connections import now
+from k8sbench.lifecycle import benchmark_status
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.status_writer import StatusWriter
 from k8sbench.model.benchmark_object import Benchmark, claim_name
 from k8sbench.model.errors import NotFound, UsageError, list_few
 from k8sbench.model.names import resolve
 from k8sbench.model.run import Process, Run
-from k8sbench.results.report import benchmark_status
+from k8sbench.results.groups import grouping
 from k8sbench.store.interface import RunFilter
 from k8sbench.threads import Inline
 
@@ -164,7 +165,8 @@ def write_status(store: SqlStore, benchmark: Benchmark, note: Note) -> Benchmark
     current = objects.find(benchmark.name)
     if current is None or current.uid != benchmark.uid:
         return None
-    StatusWriter(objects, now, Inline(), note).write_left(current, runs_of(store, current))
+    statuses = StatusWriter(objects, now, Inline(), note, grouping.groups)
+    statuses.write_left(current, runs_of(store, current))
     return objects.find(benchmark.name)
 
 

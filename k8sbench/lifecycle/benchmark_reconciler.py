@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.lifecycle import decide, job_requests, run_artifacts
+from k8sbench.lifecycle import benchmark_status, decide, job_requests, run_artifacts
 from k8sbench.lifecycle.context import Reporter, RunContext
 from k8sbench.lifecycle.executor import Executor
 from k8sbench.lifecycle.known_object import KnownObject
@@ -40,7 +40,6 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run, Wish, left_over
 from k8sbench.ports.objects import Objects
-from k8sbench.results.report import benchmark_status
 from k8sbench.store.interface import RunFilter
 
 PASS_SECONDS = 1.0
@@ -76,7 +75,12 @@ class Benchmarks:
         self._reporter, self._plan = reporter, plan
         self._serves = executor.rules.serves
         self._statuses = StatusWriter(
-            objects, context.clock, context.pool, reporter.note, lambda: executor.refusal
+            objects,
+            context.clock,
+            context.pool,
+            reporter.note,
+            context.groups,
+            lambda: executor.refusal,
         )
         self._joined: dict[str, str] = {}
         """uid of the object that has joined a run of another one, by run id."""
@@ -301,6 +305,7 @@ class Benchmarks:
             planned=len(runs),
             retried=benchmark.retried,
             now=self._context.clock(),
+            groups=(),  # their ends alone are compared
         )
         if not benchmark_status.tells_the_same(said, benchmark.status):
             known.is_over, known.runs = False, runs

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from k8sbench.lifecycle.decide import Now
+from k8sbench.model.group import Group
 from k8sbench.model.kube import JobIdentity
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plan import RunPlan
@@ -68,6 +69,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     Returns None if the run failed before its last planned iteration.
     """
+    groups: Callable[[Sequence[Run]], Sequence[Group]]
+    """Groups the repeats of each case, for the status of their Benchmark."""
     objects: Callable[[Run, JobIdentity], Sequence[Manifest]]
     """Renders the objects of a run's attempt, and keeps them with its record.
 

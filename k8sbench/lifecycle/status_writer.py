@@ -7,15 +7,15 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
+from k8sbench.lifecycle import benchmark_status
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.known_object import KnownObject
 from k8sbench.lifecycle.turns import Turns
 from k8sbench.model.benchmark_object import OVER, Benchmark
+from k8sbench.model.group import Group
 from k8sbench.model.run import Run
 from k8sbench.model.times import Clock
 from k8sbench.ports.objects import Objects
-from k8sbench.results.groups import grouping
-from k8sbench.results.report import benchmark_status
 from k8sbench.threads import Threads
 
 WRITES = 4
@@ -35,13 +35,18 @@ class StatusWriter:
         clock: Clock,
         pool: Threads,
         note: Note,
+        groups: Callable[[Sequence[Run]], Sequence[Group]],
         refusal: Callable[[], str] = lambda: "",
     ) -> None:
-        """``refusal`` returns the reason why the place refuses all jobs; empty without one."""
+        """``groups`` groups the repeats of each case of an object's runs.
+
+        ``refusal`` returns the reason why the place refuses all jobs; empty without one.
+        """
         self._objects = objects
         self._clock = clock
         self._pool = pool
         self._note = note
+        self._groups = groups
         self._refusal = refusal
 
     def write(self, every: Collection[KnownObject], turns: Turns, now: float) -> None:
@@ -137,7 +142,7 @@ class StatusWriter:
             known.facts = facts
             known.make_at = now + AGAIN_SECONDS
             if known.grouped[0] != runs:
-                known.grouped = (runs, grouping.groups(runs))
+                known.grouped = (runs, self._groups(runs))
             known.made = benchmark_status.status_of(
                 known.benchmark,
                 runs,

@@ -14,6 +14,7 @@ from k8sbench.lifecycle.decide import Now, RecordedRun, View, state_of
 from k8sbench.lifecycle.run_artifacts import GAPS
 from k8sbench.model.errors import BenchError
 from k8sbench.model.run import Location, Run
+from k8sbench.results.groups import grouping
 from tests.simulation.cluster import Job, Namespace, SimulatedCluster
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.store import Disk, SimulatedStore
@@ -99,6 +100,7 @@ class Schedule:
             process=None,
             alive=lambda _: None,
             measure=lambda _, gaps: msgspec.structs.replace(MEASURED, records=len(gaps)),
+            groups=grouping.groups,
             objects=objects,
             pool=Calls(process),
             location=PLACE,

@@ -20,6 +20,7 @@ from k8sbench.adapters.kubernetes.watching import end_detector
 from k8sbench.diagnose.job.exits import REPLICA_FAILED
 from k8sbench.lifecycle import (
     active_run,
+    benchmark_status,
     decide,
     executor,
     job_requests,
@@ -44,7 +45,6 @@ from k8sbench.model import benchmark_object, creation
 from k8sbench.model.benchmark_object import OVER, Benchmark
 from k8sbench.model.phase import LOGS_BEING_READ, LOGS_INCOMPLETE, Phase, Transition
 from k8sbench.model.run import Run
-from k8sbench.results.report import benchmark_status
 from k8sbench.store.interface import RunFilter
 from tests.simulation.invariants import Invariant, Violation
 from tests.simulation.play import play

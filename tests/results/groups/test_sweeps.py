@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from k8sbench.cli.rows import code_of_runs
+from k8sbench.lifecycle import benchmark_status
 from k8sbench.model.benchmark_object import Benchmark
 from k8sbench.model.benchmark_object import ObjectSpec as Asked
 from k8sbench.model.phase import Phase
@@ -13,7 +14,7 @@ from k8sbench.model.run import Run
 from k8sbench.results.groups.grouping import groups
 from k8sbench.results.groups.selection import Report, Wanted
 from k8sbench.results.groups.speedup import results
-from k8sbench.results.report import benchmark_status, document, layout
+from k8sbench.results.report import document, layout
 from tests.results.groups.grouped import report
 from tests.results.report.factory import V100_16, V100_32, out_of_memory, reject, run
 from tests.results.said import texts
@@ -154,7 +155,9 @@ def test_out_of_memory_is_no_failure_where_another_size_was_measured(
 ) -> None:
     assert code_of_runs(runs) == code
     wanted = Benchmark(name="a", uid="u", generation=1, created_at=0.0, spec=Asked())
-    found = benchmark_status.status_of(wanted, runs, planned=len(runs), now=2e9)
+    found = benchmark_status.status_of(
+        wanted, runs, planned=len(runs), now=2e9, groups=groups(runs)
+    )
     assert found["phase"] == ("Failed" if code == 3 else "Succeeded")
     if runs is SWEEP:
         assert found["conditions"][1]["reason"] == "RowsValid"

@@ -28,6 +28,7 @@ from k8sbench.model.replica_logs import LogLine, LogMark
 from k8sbench.model.request import SubmitRequest
 from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import FoundJob, JobEvent, Manifest
+from k8sbench.results.groups import grouping
 from k8sbench.store.interface import Store
 from k8sbench.threads import Inline, Threads
 from tests.unit.model.measurements import measurement
@@ -217,6 +218,7 @@ def context(store: Store, cluster: FakeCluster, **changes: Any) -> RunContext:
         process=None,
         alive=lambda _: None,
         measure=lambda run, gaps: measurement(records=len(gaps)),
+        groups=grouping.groups,
         objects=objects,
         pool=Threads() if cluster.answers_late else AtOnce(),
         location=LOCATION if cluster.jobs_outlive_us else None,

@@ -14,7 +14,6 @@ from k8sbench.model.kube import conditions, is_true
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Run, out_of_memory_ids
-from k8sbench.results.groups import grouping
 
 MOST = 100
 """Maximum runs, and rows, of a status, for the size of an object."""
@@ -35,7 +34,7 @@ def status_of(
     refusal: str = "",
     ahead: Sequence[str] = (),
     now: float,
-    groups: Sequence[Group] | None = None,
+    groups: Sequence[Group],
 ) -> dict[str, Any]:
     """Return the status as a merge patch: None removes a field.
 
@@ -43,8 +42,8 @@ def status_of(
     before they are planned. ``retried`` is the value of ``retry`` that this answers. With a
     ``problem`` they cannot be planned. If the object ``is_left``, nobody starts the planned runs
     that are not recorded. ``refusal`` is why they are not planned yet, or why their place creates
-    no jobs; ``ahead`` are the runs that have the turns of the set. ``groups`` are those of the
-    runs, where they are at hand.
+    no jobs; ``ahead`` are the runs that have the turns of the set. ``groups`` are the runs by
+    case, for rows and verdicts.
     """
     ended = sum(_has_ended(run, now) for run in runs)
     is_cancelled = benchmark.spec.cancel and ended == len(runs)
@@ -52,8 +51,6 @@ def status_of(
     not_started = total - len(runs) if is_left or benchmark.spec.cancel else 0
     is_planned_end = planned is not None and ended + not_started == planned
     is_complete = problem is not None or is_cancelled or is_planned_end
-    if groups is None:
-        groups = grouping.groups(runs) if runs else []
     rows = [_row(group, runs, now) for group in groups]
     phase = _phase(benchmark, runs, problem, is_complete=is_complete, not_started=not_started)
     without_memory = out_of_memory_ids(runs)

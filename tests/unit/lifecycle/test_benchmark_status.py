@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.lifecycle import benchmark_status
 from k8sbench.model import creation
 from k8sbench.model.benchmark_object import Benchmark, ObjectSpec
 from k8sbench.model.errors import UsageError
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.run import GPU_METRICS_OWED, Run
-from k8sbench.results.report import benchmark_status
+from k8sbench.results.groups import grouping
 from tests.unit.model.measurements import measurement
 from tests.unit.store.examples import NOW, plan
 
@@ -41,7 +42,7 @@ def waiting(number: int) -> Run:
 
 def status(*runs: Run, benchmark: Benchmark = BENCHMARK, **more: Any) -> dict[str, Any]:
     given: dict[str, Any] = {"planned": len(runs), "now": NOW + 10, **more}
-    return benchmark_status.status_of(benchmark, runs, **given)
+    return benchmark_status.status_of(benchmark, runs, groups=grouping.groups(runs), **given)
 
 
 def conditions(found: dict[str, Any]) -> list[tuple[str, str, str]]:
