@@ -112,9 +112,10 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
 
     The beginning of a run's id is enough, if it is unique.
     """
-    from k8sbench.results.report import explanation, ids
+    from k8sbench.app import finding_ids
+    from k8sbench.results.report import explanation
 
-    if found := list(ids.matching(text)):
+    if found := list(finding_ids.matching(text)):
         return found
     check_accepted(scope.accept)
     with stores.with_operator(scope, note) as (store, groups):
@@ -123,9 +124,8 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
         except NotFound as missing:
             if text.startswith("g-"):
                 raise
-            action = (
-                f"{did_you_mean(text, ids.ALL)}{missing.action} k8sbench explain '*' lists ids."
-            )
+            meant = did_you_mean(text, finding_ids.ALL)
+            action = f"{meant}{missing.action} k8sbench explain '*' lists ids."
             raise NotFound(f"There is no run, group or id {text!r}.", action) from missing
 
 
@@ -133,10 +133,10 @@ def check_accepted(accept: Collection[str], *, of_groups: bool = True) -> None:
     """Reject a mistyped id, which would otherwise overrule nothing, in silence."""
     if not accept:
         return
+    from k8sbench.app import finding_ids
     from k8sbench.model import rules
-    from k8sbench.results.report import ids
 
-    known = ids.REASONS if of_groups else rules.ALL
+    known = finding_ids.REASONS if of_groups else rules.ALL
     for name in accept:
         if FORMER_IDS.get(name, name) not in known:
             raise NotFound(

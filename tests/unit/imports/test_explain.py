@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from k8sbench.app.finding_ids import DOCTORS
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import rules as run_rules
 from k8sbench.model.phase import Phase
 from k8sbench.results.groups import rejections as group_rules
-from k8sbench.results.report.ids import DOCTORS
 from tests.reader.measuring import train_logs
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign

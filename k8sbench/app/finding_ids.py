@@ -1,4 +1,4 @@
-"""Ids of findings in words: reasons, causes, checks."""
+"""Ids of findings in words: reasons of the results, causes and checks of the runner."""
 
 from __future__ import annotations
 
