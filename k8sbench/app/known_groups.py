@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from k8sbench.app.judged_series import JudgedSeries
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
@@ -20,6 +19,7 @@ from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Acceptance, Judged, Line, SeriesRange
 from k8sbench.results.groups import grouping, ranges
+from k8sbench.results.judged_series import JudgedSeries
 from k8sbench.results.groups.known import singles
 from k8sbench.store.group_interface import GroupedStore, ServedGroups
 from k8sbench.store.interface import RunFilter

@@ -1,5 +1,5 @@
-"""Runs to rows: groups, comparisons, series, pages and reports. Pure.
+"""The results: stored runs to rows, comparisons, series, pages and reports. No cluster, no log.
 
-:mod:`k8sbench.results.groups.grouping` turns a set's runs into groups;
-:mod:`k8sbench.results.report` writes them.
+:mod:`k8sbench.results.groups` says what runs mean, and :mod:`k8sbench.results.report` writes that;
+both are pure. Modules beside them read groups from a store, and keep them there.
 """
