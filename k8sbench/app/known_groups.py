@@ -19,8 +19,8 @@ from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Run, merged
 from k8sbench.model.series import Acceptance, Judged, Line, SeriesRange
 from k8sbench.results.groups import grouping, ranges
-from k8sbench.results.judged_series import JudgedSeries
 from k8sbench.results.groups.known import singles
+from k8sbench.results.judged_series import JudgedSeries
 from k8sbench.store.group_interface import GroupedStore, ServedGroups
 from k8sbench.store.interface import RunFilter
 

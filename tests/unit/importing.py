@@ -4,12 +4,15 @@ This module imports little itself, as it counts.
 """
 
 import atexit
+import importlib
 import importlib.abc
 import io
 import json
+import pkgutil
 import sys
 from collections.abc import Collection
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 
 def run(*words: str) -> None:
@@ -50,6 +53,25 @@ def measure_without(libraries: Collection[str], log: str, family: str, gpus: int
 
     found = measure(log_files.opened({log: None}), Expectation(format=family, gpus=gpus))
     print(found.rate)
+
+
+def rows_without(libraries: Collection[str], root: str) -> None:
+    """Import every module of the results, and group the runs of a store's folders by them.
+
+    Prints the throughput of each row, in samples/s.
+    """
+    sys.meta_path.insert(0, _Absent(libraries))
+    from k8sbench import results
+    from k8sbench.results.groups.grouping import groups
+    from k8sbench.results.groups.speedup import results as rows
+    from k8sbench.results.report import document
+    from k8sbench.store import run_folder
+
+    for module in pkgutil.walk_packages(results.__path__, f"{results.__name__}."):
+        importlib.import_module(module.name)
+    names = sorted(run_folder.run_ids(Path(root)))
+    runs = [run_folder.RunFolder(Path(root, "runs", name)).run() for name in names]
+    print(json.dumps([document.row(row)["throughput"] for row in rows(groups(runs))]))
 
 
 def refuse_answers() -> None:

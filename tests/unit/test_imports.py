@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from k8sbench.store import database
+from k8sbench.store.run_folder import RunFolder
 from tests import packaged
 from tests.harness import children
+from tests.results.report.factory import repeats
 from tests.tiers import ROOT
 from tests.unit import importing
 
@@ -51,15 +53,27 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], allowed: s
     assert modules(*words) & set(HEAVY) <= allowed
 
 
-ABSENT = ("click", "jinja2", "kubernetes", "rich", "sqlite3", "psutil", "urllib3")
+ABSENT = ("click", "kubernetes", "rich", "sqlite3", "psutil", "urllib3")
 
 
 def test_the_reader_measures_a_log_where_the_libraries_of_the_other_parts_are_absent() -> None:
-    program = children.command(importing.measure_without, ABSENT, EXAMPLE, "mmseg", 8)
+    absent = (*ABSENT, "jinja2")
+    program = children.command(importing.measure_without, absent, EXAMPLE, "mmseg", 8)
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # 180 iterations of 8 × 4 samples, in the seconds that their lines state.
     assert float(done.stdout) == pytest.approx(180 * 8 * 4 / 98.89, rel=1e-4)
+
+
+def test_the_results_make_rows_where_the_libraries_of_the_other_parts_are_absent(
+    tmp_path: pathlib.Path,
+) -> None:
+    for run in repeats([100.0, 102.0, 101.0]):
+        RunFolder(tmp_path / "runs" / run.run_id).save(run)
+    program = children.command(importing.rows_without, ABSENT, tmp_path)
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [pytest.approx(101.0)]
 
 
 KUBECONFIG = """
