@@ -9,6 +9,7 @@
 #   make size                     statements and words, beside those of the last release
 #   make unit                     the unit tests
 #   make test-reader              the tests of the reader alone, a part of them
+#   make test-results             the tests of the results alone, another part
 #   make coverage                 the unit tests, and how much of k8sbench/ they run
 #   make test                     all of it and every tier that this machine can run: what CI runs
 #   make tests                    the tests of `make test` alone
@@ -62,8 +63,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # In the environment, so that it also binds the build requirements in pip's isolated builds.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: help demo quick test check lint types imports size unit test-reader coverage tests soak
-.PHONY: times mutations bench gpu-figures golden constraints dist clean images push save upstream
+.PHONY: help demo quick test check lint types imports size unit test-reader test-results coverage tests
+.PHONY: soak times mutations bench gpu-figures golden constraints dist clean images push save upstream
 .PHONY: soak-kubernetes release publish
 # Two of pip at once in one environment would be one too many; pytest takes the cores by itself.
 .NOTPARALLEL:
@@ -158,9 +159,12 @@ UNIT := tests/unit tests/reader tests/results tests/simulation $(QUICKLY)
 unit: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT)
 
-# Without cluster, store and command line (tests/README.md).
+# Each without cluster and command line (tests/README.md).
 test-reader: $(SMALL_STAMP)
 	$(PYTEST) tests/reader $(QUICKLY)
+
+test-results: $(SMALL_STAMP)
+	$(PYTEST) tests/results $(QUICKLY)
 
 coverage: $(SMALL_STAMP)
 	$(PYTEST) $(UNIT) --cov --cov-report=term:skip-covered

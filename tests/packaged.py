@@ -10,4 +10,3 @@ ROLE, OBSERVER = faults.ROLE, faults.OBSERVER
 """Permissions of who submits, and of who observes."""
 POOLS = PACKAGE / "catalog" / "pools.yaml"
 BENCHMARKS = PACKAGE / "catalog" / "benchmarks"
-SCHEMAS = PACKAGE / "schema"

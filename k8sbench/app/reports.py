@@ -172,8 +172,6 @@ def _files_of_runs(
 
 MOST_DRAWN = 20
 """Maximum number of run charts of a report; each takes 0.1 s or more."""
-MOST_OF_PAGE = 8
-"""Maximum number of run charts of a page, which is to stay small."""
 
 
 def timelines(
@@ -185,6 +183,7 @@ def timelines(
     for a named run that is in no row. An operator's timelines are only on its own page, because
     only the operator has their data.
     """
+    from k8sbench.results.report.page_content import MOST_HISTORIES
 
     groups = [row.group for row in report.results]
     units = {member.run_id: group.unit for group in groups for member in group.members}
@@ -195,7 +194,7 @@ def timelines(
         return []
     every = (member for group in groups for member in group.members)
     here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
-    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_OF_PAGE]
+    newest = sorted(here, key=lambda run: -run.created_at)[:MOST_HISTORIES]
     with stores.open_readonly(where, note) as store:
         runs: list[Run] = []
         for member in newest:

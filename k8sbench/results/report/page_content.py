@@ -15,6 +15,8 @@ from k8sbench.model.group import Group, Parity, Result
 from k8sbench.results.report import group_words
 from k8sbench.results.report.plot import History
 
+MOST_HISTORIES = 8
+"""Maximum number of runs whose course is drawn on a page, which is to stay small."""
 LONGEST_ID = 60
 """Maximum number of letters that the name of a case gives to its id."""
 

@@ -18,11 +18,9 @@ from k8sbench.model.plan import ObservedJob
 from k8sbench.model.pool import NodePool
 from k8sbench.model.rules import EXIT_CODE
 from k8sbench.model.run import Location, Run
-from k8sbench.reader.measuring.recorded import measure_run
 from k8sbench.results.groups import rejections
 from k8sbench.results.groups.grouping import groups
 from k8sbench.results.report import group_words
-from tests.reader.measuring.support import Lines
 from tests.results.groups.group_members import MIXED, only
 from tests.results.report.factory import (
     START,
@@ -36,10 +34,6 @@ from tests.results.report.factory import (
 )
 from tests.results.said import text
 from tests.unit.presence import present
-
-REAL = (2806.66, 2833.72, 2800.71, 2808.11, 2803.56)
-SIDE = (688.80, 701.07, 674.42, 672.63, 690.0)
-"""Rates of side runs in the published resnet50 1x8 folder; upstream averaged three."""
 
 
 def ids(member: Member) -> list[str]:
@@ -113,44 +107,6 @@ def test_a_measurement_of_another_program_is_a_row_of_its_own() -> None:
     measured = msgspec.structs.replace(theirs.measurement, measured_by="meter 1.3")
     found = groups([ours, msgspec.structs.replace(theirs, measurement=measured)])
     assert [group.key.measured_by for group in found] == ["-", "meter 1.3"]
-
-
-def log(rate: float, gpus: int) -> Lines:
-    """Return a steady DeepLearningExamples log: 130 iterations, 128 images per GPU."""
-    head = "arch : resnet50  batch_size : 128  print_freq : 1  prof : -1  amp : False"
-    lines = [f"DLL 2026-03-02 10:00:00.000000 - PARAMETER {head}  world_size : {gpus} "]
-    for iteration in range(1, 131):
-        minutes, seconds = divmod(iteration * 128 * gpus / rate, 60)
-        lines.append(
-            f"DLL 2026-03-02 10:{minutes:02.0f}:{seconds:09.6f} - Epoch: 0 Iteration: {iteration}  "
-            f"train.loss : 6.90000  train.total_ips : {rate:.2f} img/s"
-        )
-    return Lines(lines)
-
-
-def upstreams(rates: Sequence[float], *, gpus: int, first: int = 1) -> list[Run]:
-    """Return upstream's runs, planned for 8 GPUs, measured from their logs."""
-    planned: dict[str, Any] = {"impl": "upstream", "trainer": None, "log": "dle-resnet50"}
-    made = [run(unmeasured=True, repeat=n, **planned) for n, _ in enumerate(rates, first)]
-    return [
-        changed(each, measurement=measure_run(each, [log(rate, gpus)]))
-        for each, rate in zip(made, rates, strict=True)
-    ]
-
-
-@pytest.mark.parametrize("estimator", ["time_weighted", "timestamps"])
-def test_the_published_1x8_folder_gives_the_median_of_five_runs(estimator: str) -> None:
-    """The folder's ten logs; side runs state fewer GPUs."""
-    group = only([*upstreams(SIDE, gpus=2, first=6), *upstreams(REAL, gpus=8)])
-    assert group.spread is not None
-    assert group.spread.median == pytest.approx(2806.66)
-    assert round(group.spread.mean, 2) == 2810.55
-    assert (group.counted, len(group.members)) == (5, 10)
-    assert round(group.by_estimator[estimator], 2) == 2806.66
-    left_out = [m for m in group.members if m.rate is None]
-    assert [round(m.unverified or 0, 2) for m in left_out] == list(SIDE)
-    assert all("gpu-count" in ids(m) for m in left_out)
-    assert group.reasons == ()
 
 
 @pytest.mark.parametrize(

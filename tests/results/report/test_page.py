@@ -11,21 +11,18 @@ import msgspec
 import pytest
 
 from k8sbench import messages
-from k8sbench.app import reports
 from k8sbench.messages import Note, note
 from k8sbench.model.compared import CaseHistory
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import Group
-from k8sbench.model.log_format import LogFormat
 from k8sbench.model.series import Alternation, Closed, Mark, Open
-from k8sbench.reader.measuring.recorded import curve
 from k8sbench.results.groups import grouping, speedup
 from k8sbench.results.report import attention, layout, page, plot, words
 from k8sbench.results.report.noted_tables import written
-from k8sbench.results.report.page_content import Page
+from k8sbench.results.report.page_content import MOST_HISTORIES, Page
 from k8sbench.results.report.plot import History
 from tests.results.report import example, pages, parsed
-from tests.results.report.factory import V100_16, V100_32, changed, plan, repeats, run
+from tests.results.report.factory import V100_16, V100_32, changed, repeats, run
 from tests.unit.presence import present
 
 
@@ -413,7 +410,7 @@ def test_two_hundred_rows_and_sixty_nights_are_at_most_three_hundred_kilobytes(
 ) -> None:
     made = pages.nightly(60, *cases, change=pages.troubled)
     assert len(made.results) >= 180
-    drawn = [row.group.members[0].run_id for row in made.results[: reports.MOST_OF_PAGE]]
+    drawn = [row.group.members[0].run_id for row in made.results[:MOST_HISTORIES]]
     histories = [msgspec.structs.replace(pages.timeline(), run_id=run_id) for run_id in drawn]
     for lang in ("en", "zh"):
         full = msgspec.structs.replace(made, histories=histories, lang=lang)
@@ -583,36 +580,3 @@ def test_every_column_has_a_chinese_title_or_is_a_name() -> None:
         and messages.text("zh", column.heading) == messages.text("en", column.heading)
     }
     assert titles == {"Paddle", "PyTorch", "Paddle ÷ PyTorch", "±", "GMAC"}
-
-
-def test_a_curve_counts_iterations_through_epochs_and_scales_rates_to_the_job() -> None:
-    line = (
-        "2026-03-02 10:00:20,000 - mmseg - INFO - {}/80]\tlr: 9.9e-03, eta: 0:01:00,"
-        " time: {}, data_time: 0.010, memory: 11000, decode.loss_ce: 1.0000, loss: {}\n"
-    )
-    first = line.format("Epoch [1][50", "0.500", "1.5000")
-    lines = [first, "other\n", line.format("Epoch [2][20", "0.250", "1.0000"), first]
-    found = curve(plan(batch_size=4, log="mmseg"), lines)
-    assert found.iterations == (50, 100, 50), "the last one was resumed from a checkpoint"
-    assert found.rates == (64.0, 128.0, 64.0)  # 8 GPUs × 4 pictures
-    counted_on = [
-        line.format("Iter [50", "0.5", "1.5000"),
-        line.format("Iter [20", "0.5", "1.0000"),
-    ]
-    assert curve(plan(log="mmseg"), counted_on).iterations == (50, 20)
-
-
-@pytest.mark.parametrize(
-    ("printed", "iterations"),
-    [
-        ([(1, 50), (2, 20), (2, 60)], (50, 100, 140)),
-        ([(1, 50), (2, 100), (2, 150)], (50, 100, 150)),
-    ],
-)
-def test_a_curve_of_a_declared_format_counts_as_its_lines_do(
-    printed: list[tuple[int, int]], iterations: tuple[int, ...]
-) -> None:
-    record = r"epoch (?P<epoch>\d+) step (?P<iteration>\d+)/(?P<total>\d+) (?P<rate>\S+)"
-    form = LogFormat(name="own", unit="images/s", per="job", record=record)
-    lines = [f"epoch {epoch} step {step}/80 64.5\n" for epoch, step in printed]
-    assert curve(plan(log=form), lines).iterations == iterations

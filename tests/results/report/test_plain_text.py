@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-from k8sbench.app.follow import PrintedLine
-from k8sbench.cli.commands import runs
-from k8sbench.cli.terminal import output
 from k8sbench.model.plain_text import clean, clean_lines
 from k8sbench.results.report import formats
 
@@ -39,16 +36,3 @@ def test_documents_keep_their_values_and_hold_them_escaped(what: str) -> None:
     for written in (document, formats.yaml_text({"cause": text})):
         assert clean_lines(written) == written
     assert json.loads(document) == {"cause": text}
-
-
-def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = HOSTILE["clipboard"][0]
-    output.note(f"The cluster says: {text}")
-    assert capsys.readouterr().err == "The cluster says: ab\n"
-    output.note("It is refused: \x1b[1mpassword\x1b[0m=hunter2")
-    assert capsys.readouterr().err == "It is refused: password=***\n"
-    line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
-    shown = runs.line_text(line, timestamps=False, is_terminal=True)
-    assert shown == "[master-0] ab \ufffd\ufffd2J".encode()

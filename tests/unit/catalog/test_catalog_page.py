@@ -11,8 +11,8 @@ from k8sbench.catalog import pool_files, spec_files
 from k8sbench.model import program
 from k8sbench.model.log_format import LogFormat
 from tests import struct_docs, tiers
-from tests.results.groups import declaring
 from tests.unit.command_line import Cli
+from tests.unit.measure import declaring
 
 PAGE = tiers.ROOT / "docs" / "catalog.md"
 FOLDER = tiers.ROOT / "docs" / "examples"

@@ -7,6 +7,8 @@ import sys
 import pytest
 import yaml
 
+from k8sbench.app.follow import PrintedLine
+from k8sbench.cli.commands import runs
 from k8sbench.cli.terminal import output
 from k8sbench.results.report import formats
 from k8sbench.results.report.tables import Column
@@ -65,3 +67,16 @@ def test_json_and_yaml_have_no_numbers_that_json_lacks(capsys: pytest.CaptureFix
     expected = {"a": None, "b": [None, 1.5], "c": "深: no"}
     assert json.loads(capsys.readouterr().out) == expected
     assert yaml.safe_load(formats.yaml_text(value)) == expected
+
+
+def test_a_note_and_a_line_of_a_log_on_a_terminal_are_cleaned(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "a\x1b]52;c;cm0gLXJm\x07b"
+    output.note(f"The cluster says: {text}")
+    assert capsys.readouterr().err == "The cluster says: ab\n"
+    output.note("It is refused: \x1b[1mpassword\x1b[0m=hunter2")
+    assert capsys.readouterr().err == "It is refused: password=***\n"
+    line = PrintedLine(0.0, "master-0", text.encode() + b" \xff\x9b2J")
+    shown = runs.line_text(line, timestamps=False, is_terminal=True)
+    assert shown == "[master-0] ab \ufffd\ufffd2J".encode()

@@ -2,13 +2,14 @@
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 
-from tests import packaged
+import k8sbench
 
-FOLDER = packaged.SCHEMAS
+FOLDER = Path(k8sbench.__file__).parent / "schema"
 
 
 @functools.cache

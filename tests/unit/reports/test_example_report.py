@@ -9,9 +9,9 @@ import pytest
 import k8sbench
 from k8sbench.app import connections
 from k8sbench.cli.main import main
-from tests.results.report import published_logs as logs
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.reports import published_logs as logs
 
 FOLDER = ROOT / "docs" / "examples" / "report"
 RATES = {(1, False): 4.1, (8, False): 29.9, (1, True): 8.4, (8, True): 57.9}

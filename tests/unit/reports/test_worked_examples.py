@@ -19,7 +19,7 @@ from k8sbench.messages import Lang
 from k8sbench.results.groups import ratios, speedup
 from k8sbench.results.report import words
 from tests.results.report import parsed
-from tests.results.report import published_logs as logs
+from tests.unit.reports import published_logs as logs
 
 UNSTATED = messages.text("en", ratios.DATA_UNSTATED)
 

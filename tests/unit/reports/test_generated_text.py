@@ -15,11 +15,11 @@ from k8sbench.messages import Lang
 from k8sbench.model import rules
 from k8sbench.results.groups import rejections
 from k8sbench.results.report.words import say
-from tests.results.report import published_logs as logs
-from tests.results.report.test_worked_examples import EXAMPLES, written
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.messages import parsed
+from tests.unit.reports import published_logs as logs
+from tests.unit.reports.test_worked_examples import EXAMPLES, written
 
 FILLED = {"command", "command_one_gpu", "added", "env", "args", "match"}
 """Fields whose placeholders are filled, or are those of an expression."""

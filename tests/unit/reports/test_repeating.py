@@ -9,7 +9,7 @@ from k8sbench.catalog import spec_files
 from k8sbench.cli.main import main
 from k8sbench.results.report.words import say
 from tests.reader.measuring.support import FIXTURES
-from tests.results.report import published_logs as logs
+from tests.unit.reports import published_logs as logs
 
 CASE = ("--case", "1x8", "--precision", "amp", "--batch-size", "16", "--benchmark", "tsm")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.reader.declarable import stamped
-from tests.results.groups.declaring import answered, questions
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
+from tests.unit.measure.declaring import answered, questions
 
 OWN = stamped("{at} step {step}/400 loss {loss} 412.7 img/s", 2)
 ANSWERS = {"batch_size": "82", "per": "job", "averaged": "interval", "iteration_counts": "steps"}

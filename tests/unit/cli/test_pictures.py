@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.results.report import parsed, pictures
+from tests.results.report import parsed
 from tests.tiers import ROOT
 from tests.unit import goldens
+from tests.unit.cli import pictures
 
 FOLDER = ROOT / "docs" / "pictures"
 PICTURES = {FOLDER / "history.svg": pictures.history, FOLDER / "live.svg": pictures.live_view}

@@ -10,9 +10,9 @@ import pytest
 
 from k8sbench.reader import numbered_lines
 from tests.reader.declarable import stamped
-from tests.results.groups.declaring import answered, questions, template_of
 from tests.tiers import ROOT
 from tests.unit.command_line import Cli
+from tests.unit.measure.declaring import answered, questions, template_of
 
 LOGS = ROOT / "tests" / "fixtures" / "templates"
 TIME = {"unit": "s/step", "iteration_counts": "steps"}

@@ -1,0 +1,1 @@
+"""``measure`` as it is typed, and groups of what it measures."""

@@ -1,0 +1,1 @@
+"""Reports as they are typed: from logs in the forms of published programs to a folder."""
