@@ -44,6 +44,7 @@ from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.option_types import CaseFilters, LogOptions, Place, RowFilters, SubmitOptions
 from k8sbench.app.stores import StoresRead
+from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import times
 from k8sbench.model.errors import Interrupted, TimedOut, UsageError
@@ -51,7 +52,6 @@ from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.plain_text import share
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import failure
-from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.results.groups.selection import Wanted
 from k8sbench.results.report import document, explanation
 from k8sbench.results.report.document import ListedRun, RunStatus

@@ -20,6 +20,7 @@ from k8sbench.app import connections, results, stores
 from k8sbench.app.results import RunRows
 from k8sbench.catalog import imported_logs, plan_choices, spec_files
 from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
+from k8sbench.catalog.measure_options import HALF_TYPES, MeasureOptions
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.run_artifacts import BENCHMARK
 from k8sbench.model.errors import InputError, UsageError
@@ -29,7 +30,7 @@ from k8sbench.model.names import checked_set_name
 from k8sbench.model.plain_text import readable
 from k8sbench.model.run import Run
 from k8sbench.reader.measuring import expectation
-from k8sbench.reader.measuring.expectation import LogCandidate, MeasureOptions
+from k8sbench.reader.measuring.expectation import LogCandidate
 from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def _missing(
             for each in candidates
         ]
         batch = measure_run(files, first, without, options).measurement.batch_size_per_gpu
-    is_half = said.get("precision") in expectation.HALF_TYPES
+    is_half = said.get("precision") in HALF_TYPES
     if "precision_default" in found.environment or (
         precision == "amp" and is_half and found.amp_dtype is None
     ):

@@ -30,6 +30,7 @@ from k8sbench.adapters.kubernetes.labelled import (
 from k8sbench.adapters.kubernetes.watch_events import ObjectChanged, ObjectDeleted
 from k8sbench.app import connections, log_measuring, observe, run_contexts
 from k8sbench.app.observe import ObserveOptions, Observer
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import GpuMetricsFetcher
@@ -47,7 +48,6 @@ from k8sbench.model.run import Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import JobEvent
 from k8sbench.reader.measuring import recorded
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from k8sbench.store.interface import LogArchive, RunFilter
 from k8sbench.store.sql_store import SqlStore
 from k8sbench.threads import Threads, internal

@@ -17,10 +17,10 @@ import msgspec
 
 from k8sbench.adapters import measuring
 from k8sbench.catalog.imported_logs import MeasuredLog
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.json_decoders import decoder
 from k8sbench.model.errors import InputError, StoreError
 from k8sbench.reader.measuring import expectation
-from k8sbench.reader.measuring.expectation import MeasureOptions
 
 MODULE = "k8sbench.app.log_measuring"
 MOST = 64

@@ -20,6 +20,7 @@ from k8sbench.app import connections, imports, option_values, results, run_conte
 from k8sbench.app.results import RunRows
 from k8sbench.catalog import imported_logs
 from k8sbench.catalog.imported_logs import MeasuredLog
+from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.lifecycle import observing, run_artifacts
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.gpu_metrics_fetcher import WANTED, GpuMetricsFetcher
@@ -44,7 +45,6 @@ from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
 from k8sbench.ports.cluster import Cluster
 from k8sbench.reader.measuring import recorded
-from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ def test_a_log_of_a_trainer_alone_gives_the_metrics_of_its_gpu(tmp_path: pathlib
     """A real trainer process finds the fake library by its name."""
     pytest.importorskip("msgspec", reason="k8sbench itself, which measures, needs msgspec")
     from k8sbench.app.imports import measure
-    from k8sbench.reader.measuring.expectation import MeasureOptions
+    from k8sbench.catalog.measure_options import MeasureOptions
 
     stand_in.built(tmp_path / stand_in.NAME, SM_CLOCK=1380)
     length = "--warmup 2 --iterations 30 --log-interval 1 --batch-size 2 --min-steady-seconds 2"

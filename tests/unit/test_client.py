@@ -21,10 +21,10 @@ import k8sbench
 from k8sbench import Client
 from k8sbench.app import imports, option_types, option_values, submit
 from k8sbench.app.option_values import Option
+from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.cli.main import main
 from k8sbench.model.errors import BenchError, InputError, JobFailed, NotFound, TimedOut, UsageError
 from k8sbench.model.request import SubmitRequest
-from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from tests.tiers import ROOT
 from tests.unit.cli import live_runs
 from tests.unit.command_line import Cli

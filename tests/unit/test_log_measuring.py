@@ -11,8 +11,8 @@ import pytest
 from k8sbench.adapters import measuring
 from k8sbench.app import log_measuring
 from k8sbench.catalog.imported_logs import MeasuredLog
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.errors import InputError, StoreError
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.tiers import ROOT
 from tests.waiting import wait_until
 

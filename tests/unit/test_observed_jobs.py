@@ -12,6 +12,7 @@ from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
 from k8sbench.catalog import imported_logs
 from k8sbench.catalog.imported_logs import LogOrigin, MeasuredLog
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model import observed_job
 from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import facts_of, stand_in
@@ -19,7 +20,6 @@ from k8sbench.model.identity import case_key
 from k8sbench.model.kinds import OBSERVED
 from k8sbench.model.run import Location, Run
 from k8sbench.model.sample import LogGap
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from k8sbench.results.groups.selection import Wanted
 from k8sbench.results.report import columns, document
 from tests.results.groups.grouped import report

@@ -13,6 +13,7 @@ import click
 
 from k8sbench.app import imports
 from k8sbench.app.imports import ImportedLogs
+from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     declared,
@@ -24,7 +25,6 @@ from k8sbench.cli.options import (
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, list_few
 from k8sbench.model.plain_text import counted
-from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 from k8sbench.results.report import explanation, formats
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import click
 
 from k8sbench.app import observe
 from k8sbench.app.observe import ObserveOptions
+from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
     access_options,
@@ -18,7 +19,6 @@ from k8sbench.cli.options import (
     store_option,
 )
 from k8sbench.cli.running import SignalStop, reporting
-from k8sbench.reader.measuring.expectation import LOG_FLAGS, MeasureOptions
 
 STATED = (
     *("benchmark", "family", "batch_size", "precision", "gpu_model", "framework", "warmup"),

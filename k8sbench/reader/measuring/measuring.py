@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.catalog.measure_options import AUTO
 from k8sbench.model import rules, verdict
 from k8sbench.model.arithmetic import beyond_fp32, beyond_peak
 from k8sbench.model.errors import Finding, InputError
@@ -34,7 +35,7 @@ from k8sbench.reader.measuring import (
     profile,
 )
 from k8sbench.reader.measuring.estimates import Estimates
-from k8sbench.reader.measuring.expectation import AUTO, Expectation
+from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.gpu_metrics import PlannedGpus
 from k8sbench.reader.measuring.log_facts import LogFacts, OpenedLog
 from k8sbench.reader.measuring.log_statements import Case, TimeToTrain

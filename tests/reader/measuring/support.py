@@ -8,10 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from k8sbench.catalog import spec_files
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.measurement import Measurement
 from k8sbench.reader.log_files import LogFile
 from k8sbench.reader.measuring import expectation
-from k8sbench.reader.measuring.expectation import Expectation, MeasureOptions
+from k8sbench.reader.measuring.expectation import Expectation
 from k8sbench.reader.measuring.log_facts import OpenedLog
 from k8sbench.reader.measuring.measuring import JudgedLog, judge, measure
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.errors import InputError
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.reader.measuring.support import Lines, judged, measured
 
 MMCV, MMENGINE = (

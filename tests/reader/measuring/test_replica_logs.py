@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.measurement import Measurement
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.reader.measuring.support import Lines, judged, lines_of
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.gpu_metrics import Gpu
 from k8sbench.model.measurement import Measurement
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from tests.reader.measuring.sampled_gpus import printed
 from tests.reader.measuring.support import Lines, judged
 

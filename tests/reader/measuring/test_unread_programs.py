@@ -2,9 +2,9 @@
 
 import pytest
 
+from k8sbench.catalog.measure_options import MeasureOptions
 from k8sbench.model.errors import InputError
 from k8sbench.reader import unread_programs
-from k8sbench.reader.measuring.expectation import MeasureOptions
 from k8sbench.reader.unread_programs import recognise
 from tests.reader.measuring.support import Lines, judged, lines_of
 

@@ -16,6 +16,7 @@ from k8sbench.model.run import Run
 from k8sbench.results.groups import comparison, grouping, history, ranges
 from k8sbench.results.groups.sides import Side
 from k8sbench.results.report import range_words
+from tests.results.said import texts
 from tests.results.groups.grouped import Grouped
 from tests.results.groups.sides import compared
 from tests.results.report.factory import START, run
@@ -208,7 +209,7 @@ def test_runs_whose_batch_grows_are_compared_if_all_state_one_planned_length(
     (case,) = compared([grows(300, 0, 1000)], [grows(310, 1, planned)]).cases
     assert case.not_comparable == forbidden
     assert (case.ratio is None) == bool(forbidden)
-    words = " ".join(range_words.without_ratio(case))
+    words = " ".join(texts(range_words.without_ratio(case)))
     assert ("the planned lengths differ or are not stated" in words) == bool(forbidden)
 
 
