@@ -16,10 +16,9 @@ from k8sbench.model.run import Run
 from k8sbench.results.groups import causes, comparison
 from k8sbench.results.groups.sides import Side
 from tests.results.groups.changed_sets import OLD, a_set, explained
-from tests.results.groups.facts import gpu
 from tests.results.groups.grouped import Grouped
 from tests.results.groups.nights import DAY, night
-from tests.results.report.factory import run
+from tests.results.report.factory import gpu_metrics, run
 from tests.unit.presence import present
 
 Told = list[tuple[set[str], tuple[int, ...], tuple[int, ...]]]
@@ -129,7 +128,7 @@ def test_metrics_come_after_facts_and_are_no_cause_where_others_have_them() -> N
                 one,
                 measurement=msgspec.structs.replace(
                     present(one.measurement),
-                    gpu_metrics=gpu(sm_clock=clocks[n // 3]),
+                    gpu_metrics=gpu_metrics(sm_clock=clocks[n // 3]),
                 ),
             )
             for n, one in enumerate(runs)
@@ -323,7 +322,7 @@ class History:
         )
 
     def _metrics(self, throttled: bool) -> GpuMetrics:
-        return gpu(
+        return gpu_metrics(
             sm_clock=self.draw.gauss(1500, 5) * (0.93 if throttled else 1.0),
             power=self.draw.gauss(280, 2),
             throttled=0.3 if throttled else 0.0,

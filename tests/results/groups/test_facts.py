@@ -3,8 +3,8 @@
 from typing import Any
 
 from k8sbench.results.groups import facts
-from tests.results.groups.facts import gpu
 from tests.results.groups.sides import new, old
+from tests.results.report.factory import gpu_metrics
 
 
 def differing(a: dict[str, Any], b: dict[str, Any], **fields: Any) -> dict[str, tuple[Any, ...]]:
@@ -59,8 +59,10 @@ def test_digests_of_images_are_held_against_digests() -> None:
 
 
 def test_gpu_metrics_differ_from_a_change_of_2_percent_on_limits_first() -> None:
-    one = gpu(sm_clock=1530.0, power=250.0, gpu_utilization=0.40, throttled=0.0)
-    two = gpu(sm_clock=1380.0, power=252.0, gpu_utilization=0.31, throttled=0.10, temperature=88.0)
+    one = gpu_metrics(sm_clock=1530.0, power=250.0, gpu_utilization=0.40, throttled=0.0)
+    two = gpu_metrics(
+        sm_clock=1380.0, power=252.0, gpu_utilization=0.31, throttled=0.10, temperature=88.0
+    )
     waits = ({"data_fraction": 0.01}, {"data_fraction": 0.2})
     found = differing({"gpu_metrics": one, **waits[0]}, {"gpu_metrics": two, **waits[1]})
     assert [*found.items()] == [

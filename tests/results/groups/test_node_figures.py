@@ -2,7 +2,7 @@
 
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Gpu
-from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun
+from k8sbench.model.measurement import GpuMetrics, GpuOfRun
 from k8sbench.model.phase import Phase
 from k8sbench.model.run import Run
 from k8sbench.results.groups import grouping, node_check
@@ -12,21 +12,15 @@ from tests.results.report import factory
 XID = Finding(id="xid-error", severity="warn", sentence="The driver reported XID 79 of GPU 0.")
 
 
-def figure() -> GpuFigure:
-    return GpuFigure(value=1.0, unit="", source="prometheus", coverage=1.0, samples=9)
-
-
 def metrics(*clocks: float, ecc: float = 0.0) -> GpuMetrics:
-    return GpuMetrics(
-        figures={"sm_clock": figure(), "ecc_errors": figure()},
-        gpus=tuple(
-            GpuOfRun(
-                gpu=Gpu(index=str(number), uuid=f"GPU-{number}"),
-                figures={"sm_clock": clock, "ecc_errors": ecc, "gpu_utilization": 0.9},
-            )
-            for number, clock in enumerate(clocks)
-        ),
+    gpus = (
+        GpuOfRun(
+            gpu=Gpu(index=str(number), uuid=f"GPU-{number}"),
+            figures={"sm_clock": clock, "ecc_errors": ecc, "gpu_utilization": 0.9},
+        )
+        for number, clock in enumerate(clocks)
     )
+    return factory.gpu_metrics(*gpus, sm_clock=1.0, ecc_errors=1.0)
 
 
 def figures(runs: list[Run]) -> list[NodeFigures]:

@@ -8,7 +8,14 @@ import msgspec
 
 from k8sbench.model.errors import Finding
 from k8sbench.model.fingerprint import Fingerprint
-from k8sbench.model.measurement import AccuracyResult, Measurement, Throughput
+from k8sbench.model.measurement import (
+    AccuracyResult,
+    GpuFigure,
+    GpuMetrics,
+    GpuOfRun,
+    Measurement,
+    Throughput,
+)
 from k8sbench.model.phase import Phase, Transition
 from k8sbench.model.plan import PlannedWindow, RunPlan
 from k8sbench.model.pool import CPU_POOL, NodePool
@@ -159,6 +166,17 @@ def smoke(rate: float, **fields: Any) -> Run:
 def reject(name: str, message: str = "It is wrong.") -> Finding:
     """A reason that rejects."""
     return Finding(id=name, severity="reject", sentence=message)
+
+
+def gpu_metrics(*gpus: GpuOfRun, **values: float) -> GpuMetrics:
+    """GPU metrics of a run, by name."""
+    return GpuMetrics(
+        figures={
+            name: GpuFigure(value=value, unit="", source="dcgm", coverage=1.0, samples=9)
+            for name, value in values.items()
+        },
+        gpus=gpus,
+    )
 
 
 def accuracy(best: float) -> AccuracyResult:
