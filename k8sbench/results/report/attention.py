@@ -46,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     label: Note
     """The kind in words; of an invalid case, its state."""
     words: tuple[Note | str, ...] = ()
-    """What stands behind the label: the kind of the change, or the ids of the reasons."""
+    """Kind of the change, or ids of the reasons, behind the label."""
     since: str = ""
     """Set that it begins with; empty without one."""
     change: float | None = None

@@ -16,10 +16,10 @@ from k8sbench.model.run import Run
 from k8sbench.results.groups import comparison, grouping, history, ranges
 from k8sbench.results.groups.sides import Side
 from k8sbench.results.report import range_words
-from tests.results.said import texts
 from tests.results.groups.grouped import Grouped
 from tests.results.groups.sides import compared
 from tests.results.report.factory import START, run
+from tests.results.said import texts
 from tests.unit.presence import present
 
 DAY = 86400
