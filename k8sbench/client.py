@@ -40,10 +40,10 @@ from k8sbench.app import (
     submit,
 )
 from k8sbench.app import results as rows_of
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.objects import Created
 from k8sbench.app.option_types import CaseFilters, LogOptions, Place, RowFilters, SubmitOptions
-from k8sbench.app.stores import StoresRead
 from k8sbench.catalog.measure_options import LOG_FLAGS, MeasureOptions
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model import times
@@ -410,14 +410,13 @@ class Client:
     def status(self, run_id: str) -> RunStatus:
         """Return a run's current status."""
         named = option_values.text("run_id", run_id)
-        return run_status.status(named, self._store, self._access, LOG.info)
+        return run_status.status(named, self._scope(), LOG.info)
 
     def logs(self, run_id: str, replica: str | None = None) -> list[str]:
         """Return the lines of a run so far."""
         named = option_values.text("run_id", run_id)
-        where = (self._store, self._access)
         one = _text("replica", replica)
-        lines = follow.logs(named, *where, LOG.info, Stop(), replica=one)
+        lines = follow.logs(named, self._scope(), LOG.info, Stop(), replica=one)
         return [_shown(line) for line in lines if line is not None]
 
     def follow(self, run_id: str, reporter: _Progress, stop: Stop) -> object:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from k8sbench.store.interface import Store
 
 
-def spec_finder(store: Store, note: Note) -> Callable[[Facts], BenchmarkSpec | None]:
+def spec_finder(store: Store | None, note: Note) -> Callable[[Facts], BenchmarkSpec | None]:
     """Return a function that finds the catalog entry of a case.
 
     Each file is read once, on first use. If a user's file is gone or now holds another benchmark,
-    the run's copy is read instead.
+    the run's copy is read instead; of an operator's run, whose ``store`` is None, there is none.
     """
     known: dict[tuple[str, str], BenchmarkSpec | None] = {}
 
@@ -35,7 +35,7 @@ def spec_finder(store: Store, note: Note) -> Callable[[Facts], BenchmarkSpec | N
     return find
 
 
-def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec | None:
+def _entry(facts: Facts, name: str, store: Store | None, note: Note) -> BenchmarkSpec | None:
     try:
         spec = spec_files.load_spec(name).spec
         if spec.name == facts.benchmark:
@@ -44,7 +44,7 @@ def _entry(facts: Facts, name: str, store: Store, note: Note) -> BenchmarkSpec |
     except BenchError as error:
         why = error.message
     try:
-        if copy := store.read_artifact(facts.run_id, BENCHMARK):
+        if store is not None and (copy := store.read_artifact(facts.run_id, BENCHMARK)):
             return spec_files.load_copy(copy, f"{facts.run_id}/{BENCHMARK}")
     except BenchError:
         pass  # a run of elsewhere: what is wrong with the file itself says more

@@ -10,7 +10,7 @@ from k8sbench.app.results import RunRows
 from k8sbench.app.run_contexts import on_cluster
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.collecting import CollectResult
-from k8sbench.lifecycle.context import Agree, Reporter, RunContext
+from k8sbench.lifecycle.context import Agree, Note, Reporter, RunContext
 from k8sbench.lifecycle.stop import Stop
 from k8sbench.model.errors import UsageError
 from k8sbench.model.request import CollectOptions
@@ -66,7 +66,20 @@ def collect(options: CollectOptions, reporter: Reporter, stop: Stop, agree: Agre
         for run_id, error in (stores.damaged(store) if not options.runs else {}).items():
             reporter.note(f"warning: run {run_id} is left out: {error.message} {error.action}")
             result.failed.setdefault(run_id, error)
-        return result, results.rows(store, result.closed, reporter.note, accept=options.accept)
+        return result, _rows(store, result.closed, options, reporter.note)
+
+
+def _rows(store: SqlStore, closed: Iterable[Run], options: CollectOptions, note: Note) -> RunRows:
+    """Return the rows of runs, each of the store that has it."""
+    closed = list(closed)
+    theirs = [run for run in closed if run.source == stores.SOURCE]
+    ours = [run for run in closed if run.source != stores.SOURCE]
+    made = []
+    if ours or not theirs:
+        made.append(results.rows(store, ours, note, accept=options.accept))
+    if theirs:
+        made.append(results.operator_rows(options.access, theirs, note, accept=options.accept))
+    return results.joined(*made)
 
 
 def _away(store: SqlStore, runs: Iterable[Run]) -> dict[str, UsageError]:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 
-from k8sbench.app import stores
+from k8sbench.app import answers, stores
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.results import check_accepted
-from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import (
     FIRST_RUN,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from k8sbench.store.sql_store import SqlStore
 
 
-@stores.completed
+@answers.completed
 def compare(
     a: str | None,
     b: str | None,
@@ -65,7 +65,8 @@ def compare(
     Each side consists of runs, groups, sets or baselines. The store's other sets tell how much
     sets of a case vary. The second side is held against the newest baseline of each case, too.
     """
-    with _read(scope, note) as known:
+    sides_named = [part.strip() for side in (a, b) if side is not None for part in side.split(",")]
+    with _read(scope, note, sides_named) as known:
         if a is not None and b is not None:
             named = _named(a, b, known, chosen)
             return _compare(*named, known, note, limit=limit, floor=floor)
@@ -152,7 +153,7 @@ def _note_sides(one: Side, two: Side, note: Note) -> None:
             note(f"note: {side.name}: {open_runs} open, without a figure as yet.")
 
 
-@stores.completed
+@answers.completed
 def history(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> list[CaseHistory]:
@@ -187,7 +188,7 @@ class Overview(NamedTuple):
     """Cases that alternate between two levels."""
 
 
-@stores.completed
+@answers.completed
 def overview(
     chosen: GroupFilter, scope: StoresRead, note: Note, *, since: float | None = None
 ) -> Overview:
@@ -386,14 +387,12 @@ def save_baseline(
     return made
 
 
+@answers.completed
 def list_baselines(scope: StoresRead, note: Note) -> list[BaselineInfo]:
-    """List baselines by name, an operator's after local ones."""
-    theirs = stores.operator_baselines(scope, note)
-    where = stores.NOWHERE if scope.insists else scope.where
-    with stores.open_readonly(where, note) as store:
-        here = {baseline.name: baseline_info(baseline, "here") for baseline in store.baselines()}
-    there = [baseline_info(one, stores.SOURCE) for one in theirs if one.name not in here]
-    return [*here.values(), *there]
+    """List the baselines of the store that answers, by name."""
+    with answers.answering(scope, note) as answer:
+        source = "here" if answer.served is None else stores.SOURCE
+        return [baseline_info(baseline, source) for baseline in answer.baselines()]
 
 
 def remove_baseline(name: str, where: str | None) -> None:
@@ -403,9 +402,8 @@ def remove_baseline(name: str, where: str | None) -> None:
 
 
 @contextlib.contextmanager
-def _read(scope: StoresRead, note: Note) -> Iterator[sides.Known]:
-    """Open the groups and baselines of a store, and of the operator."""
+def _read(scope: StoresRead, note: Note, names: Sequence[str] = ()) -> Iterator[sides.Known]:
+    """Open the groups and baselines of the store that answers."""
     check_accepted(scope.accept)
-    with stores.with_operator(scope, note) as (store, groups):
-        there = stores.operator_baselines(scope, note)
-        yield sides.known(groups, [*there, *store.baselines()])
+    with answers.answering(scope, note, names, has_baselines=True) as answer:
+        yield sides.known(answer.groups, answer.baselines())

@@ -10,13 +10,14 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from k8sbench.app import connections, run_contexts, stored_objects, stores
+from k8sbench.app import answers, connections, run_contexts, stored_objects, stores
+from k8sbench.app.answers import Holder, StoresRead
 from k8sbench.lifecycle import collecting
 from k8sbench.lifecycle.context import Note, RunContext
 from k8sbench.model.errors import BenchError, NotFound, OwnedElsewhere
 from k8sbench.model.names import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Run, knows_more, may_know_more
+from k8sbench.model.run import Run
 from k8sbench.ports.cluster import FoundJob
 
 if TYPE_CHECKING:
@@ -95,30 +96,35 @@ def foreign_job(
 
 
 @contextlib.contextmanager
-def run_seen(
-    text: str, where: str | None, access: ClusterAccess, note: Note
-) -> Iterator[tuple[SqlStore, Run, bool, ClusterAccess]]:
-    """Open a store to read one run.
+def run_seen(text: str, scope: StoresRead, note: Note) -> Iterator[tuple[Run, SqlStore | None]]:
+    """Find a run to look at, of the store that has it; give the own store if that is it.
 
-    Says if it is recorded there, and how its cluster is reached. The run may be on the cluster
-    alone, and is the operator's if that knows more.
+    A run that is recorded here under this whole id is that run, wherever else its record is. A run
+    that no store has may be on the cluster alone.
     """
-    insist = where == stores.CLUSTER
-    found = None
-    missing = NotFound(f"The operator has no such run: {text}.")
-    with stores.open_readonly(stores.NOWHERE if insist else where, note) as store:
-        is_local = where == stores.LOCAL
-        if not insist:
+    with contextlib.ExitStack() as stack:
+        missing = NotFound(f"The operator has no such run: {text}.")
+        found: dict[Holder, Run] = {}
+        store = None
+        if not scope.insists:
+            store = stack.enter_context(stores.open_readonly(scope.where, note))
             try:
-                found = find_recorded(store, text) if is_local else look_up(store, text, access)
+                found["own"] = find_recorded(store, text)
             except NotFound as error:
                 missing = error
-        there = access if found is None else connections.access_to(found.location, access)
-        if not is_local and (found is None or may_know_more(found)):
-            run_id = text if found is None else found.run_id
-            theirs = stores.operator_run(there, run_id, note, insist=insist)
-            if theirs is not None and knows_more(theirs, found):
-                found = theirs
-        if found is None:
+        if scope.asks and ("own" not in found or found["own"].run_id != text):
+            theirs = stores.operator_run(scope.access, text, note, insist=scope.insists)
+            found |= {} if theirs is None else {"operator": theirs}
+        holder = answers.decided([text], lambda name, of: _fit(name, found.get(of)), scope)
+        if found:
+            yield found[holder], store if holder == "own" else None
+        elif store is None or scope.where == stores.LOCAL:
             raise missing
-        yield store, found, found.run_id in store.ids(), there
+        else:
+            job, here = foreign_job(store, text, scope.access, missing, acts=False)
+            yield job.as_run(here.location), None
+
+
+def _fit(text: str, run: Run | None) -> int:
+    """Return how well a run that was found fits its name, as :func:`.sides.fit` does."""
+    return 0 if run is None else 1 + (run.run_id == text)

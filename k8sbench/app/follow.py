@@ -19,6 +19,7 @@ import msgspec
 
 from k8sbench.adapters import processes
 from k8sbench.app import connections, objects, results, stored_objects, stores
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.connections import now
 from k8sbench.app.find import find_recorded, find_run_to_change, run_seen
 from k8sbench.app.results import RunRows
@@ -73,9 +74,10 @@ def watch(
                 )
     with stores.open_writable(where, note=reporter.note) as store:
         run = find_run_to_change(store, text, access, reporter.note, records=True)
-        if run.source != stores.SOURCE:
-            run = Follower(store, access, reporter, stop, options).follow(run)
-            stored_objects.write_statuses(store, reporter.note, [run])
+        if run.source == stores.SOURCE:
+            return results.operator_rows(access, [run], reporter.note)
+        run = Follower(store, access, reporter, stop, options).follow(run)
+        stored_objects.write_statuses(store, reporter.note, [run])
         return results.rows(store, [run], reporter.note)
 
 
@@ -305,8 +307,7 @@ class PrintedLine(NamedTuple):
 
 def logs(
     text: str,
-    where: str | None,
-    access: ClusterAccess,
+    scope: StoresRead,
     note: Note,
     stop: Stop,
     *,
@@ -319,7 +320,7 @@ def logs(
     run on a cluster that no process of this store follows come from there, and are not archived.
     Credentials in the lines are masked.
     """
-    yield from _masked(_as_printed(text, where, access, note, stop, replica, follows=follows))
+    yield from _masked(_as_printed(text, scope, note, stop, replica, follows=follows))
 
 
 def _masked(
@@ -351,8 +352,7 @@ def _masked(
 
 def _as_printed(
     text: str,
-    where: str | None,
-    access: ClusterAccess,
+    scope: StoresRead,
     note: Note,
     stop: Stop,
     replica: str | None,
@@ -360,9 +360,9 @@ def _as_printed(
     follows: bool,
 ) -> Generator[PrintedLine | None, None, None]:
     """Yield the lines of :func:`logs` as the program printed them."""
-    with run_seen(text, where, access, note) as (store, run, recorded, there):
+    with run_seen(text, scope, note) as (run, store):
         names = replica_names(run.plan)
-        if run.facts.backend == "imported" and recorded:
+        if run.facts.backend == "imported" and store is not None:
             # It has as many logs as were given, whatever its replicas were.
             names = [path.stem for path in store.log_files(run.run_id)]
         if replica not in {None, *names}:
@@ -370,19 +370,20 @@ def _as_printed(
                 f"Run {run.run_id} has no log of a replica {replica!r}.",
                 f"Replicas: {', '.join(names)}.",
             )
+        reader = _LogReader(
+            run, scope.access, note, replica, several=replica is None and len(names) > 1
+        )
         is_theirs = run.source == stores.SOURCE
-        reader = _LogReader(run, access, note, replica, several=replica is None and len(names) > 1)
-        alone = not recorded or stores.is_alone(store, run)
         is_observed = run.facts.job is not None
-        if is_theirs and (run.phase.final or is_observed or where == stores.CLUSTER):
-            yield from reader.from_operator(there)
-        elif alone and follows:
+        if is_theirs and (run.phase.final or is_observed or scope.insists):
+            yield from reader.from_operator()
+        elif store is not None and not stores.is_alone(store, run):
+            yield from reader.archived(store, follow=follows)
+        elif follows:
             yield from reader.from_pods(stop)
-        elif alone:
+        else:
             yield from reader.from_cluster()
             return
-        else:
-            yield from reader.archived(store, follow=follows)
         if follows and (is_theirs or not run.phase.final):
             note(f"Run {run.run_id} is {reader.run.phase}. {reader.run.history[-1].cause}")
 
@@ -429,12 +430,12 @@ class _LogReader:
                         self.run = msgspec.structs.replace(self.run, history=history)
                 yield None
 
-    def from_operator(self, there: ClusterAccess) -> Iterator[PrintedLine | None]:
+    def from_operator(self) -> Iterator[PrintedLine | None]:
         """Yield what the operator has of the run's logs."""
         run_id = self.run.run_id
         self._note(f"The logs of {run_id} are the operator's.")
         with tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as folder:
-            paths = stores.operator_files(there, run_id, Path(folder), "logs")
+            paths = stores.operator_files(self._access, run_id, Path(folder), "logs")
             is_found = yield from self._read_files(lambda: paths)
             if not is_found and self.run.facts.job is not None:
                 self._note("It serves no logs of observed jobs, unless observe.serveLogs is set.")

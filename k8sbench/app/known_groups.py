@@ -1,14 +1,13 @@
-"""The groups of a store, and those of an operator beside them.
+"""The groups of a store's runs.
 
-Both keep their groups. Made anew are those of sets that have changed, those with runs of both
-stores, and those that change where a reason is overruled by ``--accept``.
+The index keeps them. Made anew are those of sets that have changed, and those that change where a
+reason is overruled by ``--accept``.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,12 +15,12 @@ from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.profile import IterationRange
-from k8sbench.model.run import Run, merged
-from k8sbench.model.series import Acceptance, Judged, Line, SeriesRange
+from k8sbench.model.run import Run
+from k8sbench.model.series import Judged, Line, SeriesRange
 from k8sbench.results.groups import grouping, ranges
 from k8sbench.results.groups.known import singles
-from k8sbench.results.judged_series import JudgedSeries
-from k8sbench.store.group_interface import GroupedStore, ServedGroups
+from k8sbench.results.judged_series import JudgedSeries, acceptances
+from k8sbench.store.group_interface import GroupedStore
 from k8sbench.store.interface import RunFilter
 
 AT_ONCE = 50
@@ -37,7 +36,6 @@ class StoredGroups:
         note: Note,
         *,
         lost: Mapping[str, Run] | None = None,
-        theirs: ServedGroups | None = None,
         accept: Collection[str] = (),
     ) -> None:
         self._store = store
@@ -45,12 +43,6 @@ class StoredGroups:
         self._accept = accept
         self._lost = lost or {}
         """Lost runs by id, which a store that can only be read has as active ones."""
-        self.theirs: ServedGroups = GivenRuns() if theirs is None else theirs
-        """The groups of the operator."""
-        self._foreign: dict[str, dict[str, str | None]] = {}
-        """Runs that this store lacks, or has without their end: set → run id → digest."""
-        self._served: set[str] = set()
-        """Ids of the groups that the operator has."""
         self._groups: dict[str, Group] = {}
         """Groups that were made or read, by id."""
         self.rows: Sequence[GroupRow] = []
@@ -60,48 +52,35 @@ class StoredGroups:
         self._ranges = {each.line: each.over for each in store.series_ranges()}
         """Ranges of iterations of the series that have one."""
         self._follow_changes(note)
-        self._add_foreign()
-        self.runs: Mapping[str, Run] = _Runs(store, self.theirs, self._foreign)
+        self._overrule()
+        self.runs: Mapping[str, Run] = RunsById(
+            store.ids, lambda run_id: store.read_run(run_id) or store.run(run_id)
+        )
 
     def groups(self, rows: Iterable[GroupRow]) -> list[Group]:
         """Return the groups of some rows, less those that were removed meanwhile."""
         rows = list(rows)
         unread = [row.group_id for row in rows if row.group_id not in self._groups]
         self._groups |= self._index.groups(unread)
-        if served := self._served.intersection(unread) - self._groups.keys():
-            self._groups |= self.theirs.groups(served)
         return [self._groups[row.group_id] for row in rows if row.group_id in self._groups]
 
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
         if self._series is None:
-            levels = {
-                level.line: Acceptance(level.began, level.accepted_at)
-                for level in self._store.accepted_levels()
-            }
-            former: dict[Line, Acceptance] = {}
-            for row in self.rows if levels else ():
-                for line in levels.keys() & row.former_lines:
-                    former[row.line] = max(levels[line], former.get(row.line, levels[line]))
-            accepted = former | levels
+            accepted = acceptances(self._store.accepted_levels(), self.rows)
             self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
         return self._series.judged(rows)
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
-        foreign = {
-            name
-            for name, logs in self._foreign.items()
-            if any(run_id in logs for run_id in run_ids)
-        }
-        return foreign | self._index.sets_of(run_ids)
+        return self._index.sets_of(run_ids)
 
     def recorded(self, wanted: RunFilter) -> list[Run]:
-        """Return the store's own runs that match, oldest first, as they are now."""
+        """Return the runs that match, oldest first, as they are now."""
         return [self._lost.get(run.run_id, run) for run in self._store.runs(wanted)]
 
     def readable(self, run_id: str) -> Run | None:
-        """Return one of the store's own runs as it is now; None if it cannot be read."""
+        """Return a run as it is now; None if it cannot be read."""
         return self._lost.get(run_id) or self._store.read_run(run_id)
 
     def _follow_changes(self, note: Note) -> None:
@@ -188,38 +167,11 @@ class StoredGroups:
             return group
         return msgspec.structs.replace(group, range=over)
 
-    def _add_foreign(self) -> None:
-        """Add the operator's groups; make those of sets that both stores have a part in.
-
-        These are sets with runs in both, and with logs that are in both. Those that ``--accept``
-        changes are made, too, and those of which the operator has only runs.
-        """
-        complete = self._index.complete_runs() if self.theirs.logs else ()
-        for name, logs in self.theirs.logs.items():
-            if lacking := {run_id: logs[run_id] for run_id in logs if run_id not in complete}:
-                self._foreign[name] = lacking
-        served = [row for row in self.theirs.rows if row.set_name in self._foreign]
-        for row in served:
-            if row.range:
-                self._ranges.setdefault(row.line, IterationRange.from_text(row.range))
-        self._served = {row.group_id for row in served}
-        digests = {log for logs in self._foreign.values() for log in logs.values() if log}
-        alike = self._index.runs_with_logs(digests)
-        sets = self._foreign.keys() & {row.set_name for row in self.rows}
-        sets |= self._foreign.keys() - {row.set_name for row in served}
-        sets |= self._index.sets_of(alike)
-        sets |= self._sets_with_logs(alike.values())
-        self.rows = [*self.rows, *served]
-        self._unkept += served
-        if self._accept:
-            sets |= _overruled(self.rows, self._accept)
+    def _overrule(self) -> None:
+        """Make the groups anew that ``--accept`` changes."""
+        sets = _overruled(self.rows, self._accept) if self._accept else ()
         if sets:
             self._unkept += self._use(self._make(sorted(sets), self._accept))
-
-    def _sets_with_logs(self, digests: Iterable[str]) -> set[str]:
-        """Return the sets in which the operator has runs with logs of some digests."""
-        some = set(digests)
-        return {name for name, logs in self._foreign.items() if not some.isdisjoint(logs.values())}
 
     def _use(self, made: Mapping[str, Sequence[Group]]) -> list[GroupRow]:
         """Take groups in place of those that the index has of their sets.
@@ -241,16 +193,9 @@ class StoredGroups:
 
     def _make(self, sets: Sequence[str], accept: Collection[str] = ()) -> dict[str, list[Group]]:
         """Make the groups of some sets of their runs, and of those with the same logs."""
-        ours = [run for name in sets for run in self.recorded(RunFilter(set_name=name))]
-        foreign = [name for name in sets if name in self._foreign]
-        theirs = [run for name in foreign for run in self.theirs.runs_of(name)]
-        runs, _ = merged(ours, theirs)
+        runs = [run for name in sets for run in self.recorded(RunFilter(set_name=name))]
         digests = _digests(runs)
         every = {run.run_id: run for run in runs}
-        for name in self._sets_with_logs(digests).difference(sets):
-            for run in self.theirs.runs_of(name):
-                if run.run_id in self._foreign[name] and not digests.isdisjoint(_digests([run])):
-                    every.setdefault(run.run_id, run)
         for run_id in self._index.runs_with_logs(digests).keys() - every.keys():
             if (alike := self._store.read_run(run_id)) is not None:
                 every[run_id] = alike
@@ -291,64 +236,25 @@ def _is_outdated(row: GroupRow, known: Mapping[Line, IterationRange]) -> bool:
     return row.range != over.text
 
 
-class GivenRuns:
-    """Implements :class:`.ServedGroups` with runs that were read already."""
-
-    def __init__(self, runs: Iterable[Run] = ()) -> None:
-        self._runs: defaultdict[str, list[Run]] = defaultdict(list)
-        self.rows: Sequence[GroupRow] = ()
-        self.logs: dict[str, dict[str, str | None]] = {}
-        for run in runs:
-            name = run.set_name
-            self._runs[name].append(run)
-            digest = None if run.measurement is None else run.measurement.log_digest
-            self.logs.setdefault(name, {})[run.run_id] = digest
-
-    def groups(self, ids: Collection[str]) -> dict[str, Group]:  # noqa: ARG002 - it keeps none
-        """Return no groups: they are made of the runs."""
-        return {}
-
-    def runs_of(self, set_name: str) -> Sequence[Run]:
-        """Return the runs of a set."""
-        return self._runs[set_name]
-
-    def newest_runs(self, wanted: RunFilter) -> Sequence[Run]:
-        """Return the runs that match."""
-        every = (run for runs in self._runs.values() for run in runs)
-        return [run for run in every if wanted.fits(run.facts, run.created_at)]
-
-
-class _Runs(Mapping[str, Run]):
-    """Runs by id; each is read when it is asked for. An operator's count where they say more.
+class RunsById(Mapping[str, Run]):
+    """Runs by id; each is read when it is asked for.
 
     A damaged run raises :class:`StoreError`, one that was removed meanwhile :class:`NotFound`.
     """
 
-    def __init__(
-        self,
-        store: GroupedStore,
-        theirs: ServedGroups,
-        foreign: Mapping[str, Mapping[str, str | None]],
-    ) -> None:
-        self._store = store
-        self._theirs = theirs
-        self._sets = {run_id: name for name, logs in foreign.items() for run_id in logs}
-        """Sets of the operator's runs, by id."""
+    def __init__(self, ids: Callable[[], Sequence[str]], read: Callable[[str], Run]) -> None:
+        self._list_ids, self._read_run = ids, read
         self._read: dict[str, Run] = {}
         self._ids: Sequence[str] | None = None
 
     def __getitem__(self, run_id: str) -> Run:
         if run_id not in self._read:
-            ours = self._store.read_run(run_id)
-            of_set = self._theirs.runs_of(self._sets[run_id]) if run_id in self._sets else ()
-            theirs = [run for run in of_set if run.run_id == run_id]
-            both, _ = merged([ours] if ours else [], theirs)
-            self._read[run_id] = both[0] if both else self._store.run(run_id)
+            self._read[run_id] = self._read_run(run_id)
         return self._read[run_id]
 
     def __iter__(self) -> Iterator[str]:
         if self._ids is None:
-            self._ids = [*dict.fromkeys((*self._store.ids(), *self._sets))]
+            self._ids = self._list_ids()
         return iter(self._ids)
 
     def __len__(self) -> int:

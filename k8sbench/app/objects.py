@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from k8sbench import limits
-from k8sbench.app import cases, connections, results, stores, targets
+from k8sbench.app import answers, cases, connections, results, stores, targets
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.results import RunRows
 from k8sbench.catalog import spec_files
 from k8sbench.lifecycle.context import Note, Reporter
@@ -359,14 +360,15 @@ def _rows(
     if run_id is None and not _phases(benchmark):
         phase = benchmark.status.get("phase")
         raise BenchError(f"Benchmark {benchmark.name} has no run: it is {phase}.")
-    scope = stores.StoresRead(where=stores.CLUSTER, access=access)
-    with stores.with_operator(scope, shown.reporter.note) as (store, groups):
-        of_set = groups.theirs.runs_of(benchmark.set_name)
+    scope = StoresRead(where=stores.CLUSTER, access=access)
+    with answers.answering(scope, shown.reporter.note) as answer:
+        assert answer.served is not None, "the operator's store was named"
+        of_set = answer.served.runs_of(benchmark.set_name)
         own = [run for run in of_set if run.plan.requested_by == benchmark.uid]
         runs = [run for run in own if run_id in {None, run.run_id}]
         for run in runs:
             shown.end(run)
-        return results.rows(store, runs, shown.reporter.note, theirs=groups.theirs)
+        return results.rows_of(answer, runs, shown.reporter.note)
 
 
 class _Shown:

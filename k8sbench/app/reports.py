@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k8sbench.app import benchmarks, connections, stores
+from k8sbench.app import answers, benchmarks, connections, stores
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.results import check_accepted
-from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import (
     BenchError,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from k8sbench.store.interface import Store
 
 
-@stores.completed
+@answers.completed
 def publish(
     sets: Sequence[str],
     folder: Path,
@@ -50,10 +50,10 @@ def publish(
 ) -> Publication:
     """Write a report of some sets, replacing a former report.
 
-    Includes an operator's runs and their logs. ``environment`` (YAML) and ``notes`` (Markdown) stay
-    in the folder and are part of the next report there. Raises :class:`NotFound` for an unknown
-    set, and :class:`UsageError` for a set with active runs, a folder with other content, or a file
-    that was changed by hand, unless ``force`` is set.
+    An operator's logs are copied. ``environment`` (YAML) and ``notes`` (Markdown) stay in the
+    folder and are part of the next report there. Raises :class:`NotFound` for an unknown set, and
+    :class:`UsageError` for a set with active runs, a folder with other content, or a file that was
+    changed by hand, unless ``force`` is set.
     """
     from k8sbench import __version__
     from k8sbench.app import report_folder
@@ -63,16 +63,16 @@ def publish(
     check_accepted(scope.accept)
     former = report_folder.former_files(folder, {publication.README, publication.RESULTS})
     with (
-        stores.with_operator(scope, note) as (store, groups),
+        answers.answering(scope, note, [f"set:{name}" for name in sets]) as answer,
         tempfile.TemporaryDirectory(prefix="k8sbench-logs-") as copies,
     ):
-        find = benchmarks.spec_finder(store, note)
+        find = benchmarks.spec_finder(answer.store, note)
         reports = [
-            selection.report(groups, Wanted(set_name=name), published=published, find=find)
+            selection.report(answer.groups, Wanted(set_name=name), published=published, find=find)
             for name in dict.fromkeys(sets)
         ]
         rows = [result for report in reports for result in report.results]
-        by_id = groups.runs
+        by_id = answer.groups.runs
         _check_ended(rows, by_id)
 
         def copied(run_id: str) -> list[Path]:
@@ -84,7 +84,7 @@ def publish(
             report_folder.given(folder / name if path is None else path, is_needed=path is not None)
             for path, name in ((environment, given.FILE), (notes, publication.NOTES))
         )
-        logs, files = _files_of_runs(store, rows, copied)
+        logs, files = _files_of_runs(answer.store, rows, copied)
         names = publication.names([row.group for row in rows])
         cases = {row.group.key.benchmark: row.group.facts for row in rows}
         made = publication.Publication(
@@ -145,11 +145,11 @@ def _check_ended(rows: Sequence[Result], runs: Mapping[str, Run]) -> None:
 
 
 def _files_of_runs(
-    store: Store, rows: Sequence[Result], copied: Callable[[str], list[Path]]
+    store: Store | None, rows: Sequence[Result], copied: Callable[[str], list[Path]]
 ) -> tuple[dict[str, list[str]], dict[str, Content]]:
     """Map report file names to run logs and row manifests.
 
-    ``copied`` copies the logs of an operator's run to this machine.
+    ``copied`` copies the logs of an operator's run, which no ``store`` has, to this machine.
     """
     from k8sbench.results.report import publication
 
@@ -159,12 +159,11 @@ def _files_of_runs(
     for row in rows:
         name = names[row.group.key.id]
         for member in row.group.members:
-            is_theirs = member.source == stores.SOURCE
-            found = copied(member.run_id) if is_theirs else store.log_files(member.run_id)
+            found = copied(member.run_id) if store is None else store.log_files(member.run_id)
             paths = publication.log_names(row.group, name, member, len(found))
             logs[member.run_id] = paths
             files |= dict(zip(paths, found, strict=True))
-            manifest = None if is_theirs else store.folder(member.run_id) / "manifest.yaml"
+            manifest = None if store is None else store.folder(member.run_id) / "manifest.yaml"
             if manifest is not None and manifest.is_file():
                 files.setdefault(f"manifests/{name}.yaml", manifest)
     return logs, files
@@ -190,11 +189,11 @@ def timelines(
     chosen = {resolve(sorted(units), text) for text in named} or {
         last(group).run_id for group in groups
     }
-    if where == stores.CLUSTER:
-        return []
     every = (member for group in groups for member in group.members)
     here = (one for one in every if one.run_id in chosen and one.source != stores.SOURCE)
     newest = sorted(here, key=lambda run: -run.created_at)[:MOST_HISTORIES]
+    if not newest:
+        return []
     with stores.open_readonly(where, note) as store:
         runs: list[Run] = []
         for member in newest:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from k8sbench.app import benchmarks, stores
-from k8sbench.app.known_groups import GivenRuns, StoredGroups
-from k8sbench.app.stores import StoresRead
+from k8sbench.app import answers, benchmarks, stores
+from k8sbench.app.answers import Answer, StoresRead
+from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import (
     FORMER_IDS,
@@ -17,6 +17,7 @@ from k8sbench.model.errors import (
     NotFound,
     did_you_mean,
 )
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.results.groups import selection
 from k8sbench.results.groups.selection import Wanted
@@ -24,7 +25,7 @@ from k8sbench.results.groups.selection import Wanted
 if TYPE_CHECKING:
     from k8sbench.results.groups.selection import Report
     from k8sbench.results.report.explanation import Row
-    from k8sbench.store.group_interface import GroupedStore, ServedGroups
+    from k8sbench.store.sql_store import SqlStore
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +51,7 @@ def joined(first: RunRows, *more: RunRows) -> RunRows:
     )
 
 
-@stores.completed
+@answers.completed
 def results(
     wanted: Wanted,
     scope: StoresRead,
@@ -59,43 +60,49 @@ def results(
     published: bool = False,
     over_sets: bool = False,
 ) -> Report:
-    """Make the selected rows of a store and the operator.
+    """Make the selected rows of the store that answers.
 
-    If none match, notes what the store has. If the scope names the operator's store, only its runs
-    count.
+    If none match, notes what the own store has.
     """
     check_accepted(scope.accept)
-    with stores.with_operator(scope, note) as (store, groups):
+    names = wanted.runs if wanted.set_name is None else (*wanted.runs, f"set:{wanted.set_name}")
+    with answers.answering(scope, note, names) as answer:
         report = selection.report(
-            groups,
+            answer.groups,
             wanted,
             published=published,
-            find=benchmarks.spec_finder(store, note),
+            find=benchmarks.spec_finder(answer.store, note),
             is_strict=True,
             over_sets=over_sets,
         )
-        if not report.results:
-            stores.note_empty(store, note)
+        if not report.results and answer.store is not None:
+            stores.note_empty(answer.store, note)
     return report
 
 
 def rows(
-    store: GroupedStore,
-    runs: Sequence[Run],
-    note: Note,
-    *,
-    accept: Collection[str] = (),
-    theirs: ServedGroups | None = None,
+    store: SqlStore, runs: Sequence[Run], note: Note, *, accept: Collection[str] = ()
 ) -> RunRows:
-    """Make the rows that some runs belong to: the end of ``submit``.
+    """Make the rows that some runs of the own store belong to: the end of ``submit``."""
+    groups = StoredGroups(store, note, accept=accept)
+    return rows_of(Answer(groups, store=store), runs, note)
 
-    ``theirs`` are the groups of the operator, if they were asked for.
-    """
+
+def operator_rows(
+    access: ClusterAccess, runs: Sequence[Run], note: Note, *, accept: Collection[str] = ()
+) -> RunRows:
+    """Make the rows that some runs of the operator belong to."""
+    scope = StoresRead(where=stores.CLUSTER, access=access, accept=tuple(accept))
+    with answers.answering(scope, note) as answer:
+        return rows_of(answer, runs, note)
+
+
+def rows_of(answer: Answer, runs: Sequence[Run], note: Note) -> RunRows:
+    """Make the rows that some runs belong to, of the store that has them."""
     run_ids = {run.run_id for run in runs}
-    given = GivenRuns(run for run in runs if run.source == stores.SOURCE)
-    groups = StoredGroups(store, note, theirs=theirs or given, accept=accept)
     wanted = selection.Wanted(runs=tuple(run_ids))
-    report = selection.report(groups, wanted, find=benchmarks.spec_finder(store, note))
+    find = benchmarks.spec_finder(answer.store, note)
+    report = selection.report(answer.groups, wanted, find=find)
     rejected = frozenset(
         member.run_id
         for row in report.results
@@ -106,7 +113,7 @@ def rows(
     return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
-@stores.completed
+@answers.completed
 def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     """Explain a finding, run or group by its id.
 
@@ -118,9 +125,10 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
     if found := list(finding_ids.matching(text)):
         return found
     check_accepted(scope.accept)
-    with stores.with_operator(scope, note) as (store, groups):
+    with answers.answering(scope, note, [text]) as answer:
         try:
-            return list(explanation.explain(text, groups, benchmarks.spec_finder(store, note)))
+            find = benchmarks.spec_finder(answer.store, note)
+            return list(explanation.explain(text, answer.groups, find))
         except NotFound as missing:
             if text.startswith("g-"):
                 raise

@@ -1,4 +1,4 @@
-"""``list``: the runs of a store and an operator, and a namespace's foreign jobs.
+"""``list``: the runs of the store that answers, and a namespace's foreign jobs.
 
 Nothing is recorded by looking.
 """
@@ -11,9 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.app import connections, stores
+from k8sbench.app import answers, connections, stores
+from k8sbench.app.answers import Answer, StoresRead
 from k8sbench.app.known_groups import StoredGroups
-from k8sbench.app.stores import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, PlanUnreadable
@@ -24,7 +24,7 @@ from k8sbench.model.names import check_set
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Location, Run, merged
+from k8sbench.model.run import Location, Run
 from k8sbench.ports.cluster import FoundJob
 from k8sbench.results.groups import grouping
 from k8sbench.results.groups.known import KnownGroups
@@ -38,13 +38,9 @@ T = TypeVar("T")
 class Listing:
     """The runs that a list has, oldest first; each is read when its row is asked for."""
 
-    def __init__(
-        self, recorded: Sequence[str], others: Sequence[Run], read: Callable[[str], Run | None]
-    ) -> None:
-        self._recorded = recorded
+    def __init__(self, recorded: Sequence[str], read: Callable[[str], Run | None]) -> None:
+        self.recorded = recorded
         """Ids of the runs of the store."""
-        self._others = others
-        """Runs that were read: the operator's."""
         self._read = read
         """Reads a run by id; None if it is not listed."""
         self.place: Location | None = None
@@ -56,15 +52,14 @@ class Listing:
         """Ids of the reasons against runs that are rejected within their groups, by run id."""
 
     def run_ids(self) -> Iterator[str]:
-        """Return the ids of the runs; without an operator or a namespace no run is read."""
-        if self.place is None and not self._others:
-            return iter(self._recorded)
+        """Return the ids of the runs; without a namespace no run is read."""
+        if self.place is None:
+            return iter(self.recorded)
         return (row.run_id for row in self.rows())
 
     def rows(self) -> Iterator[ListedRun]:
         """Return the rows of the runs."""
-        own = (run for run_id in self._recorded if (run := self._read(run_id)) is not None)
-        runs = heapq.merge(own, self._others, key=_age)
+        runs = (run for run_id in self.recorded if (run := self._read(run_id)) is not None)
         known = (self._row(run) for run in runs if self.place is None or run.is_at(self.place))
         return heapq.merge(known, self.foreign, key=lambda row: row.created_at)
 
@@ -73,11 +68,11 @@ class Listing:
         return with_rejection(row, self.rejected)
 
 
-@stores.completed
+@answers.completed
 def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[[Listing], T]) -> T:
-    """Give the runs that match to ``write``, with those of an operator; returns its answer.
+    """Give the runs of the store that answers to ``write``; returns its answer.
 
-    If a namespace is named, has only its runs and the jobs of other stores there.
+    If a namespace is named, has only its runs, and the jobs there that the store has not recorded.
     """
     place = None
     jobs = list[FoundJob]()
@@ -85,79 +80,70 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[
         with connections.glance(connections.connect(scope.access)) as cluster:
             place = cluster.api.place
             jobs = list(cluster.jobs())
-    with stores.with_operator(scope, note) as (store, groups):
-        theirs = groups.theirs.newest_runs(wanted)
-        every = set(store.ids())
-        in_both = (run.run_id for run in theirs if run.run_id in every)
-        ours = [run for run_id in in_both if (run := groups.readable(run_id)) is not None]
-        both, added = merged(ours, theirs)
-        others = [
-            run for run in both if run.run_id in added and wanted.fits(run.facts, run.created_at)
-        ]
-        recorded = [run_id for run_id in store.ids(wanted) if run_id not in added]
-        if wanted.limit is not None:
-            recorded, others = _newest(groups, recorded, others, wanted.limit)
-        listing = Listing(recorded, others, groups.readable)
-        listing.place = place
-        own = set(recorded)
-        # Of a run that the operator has its job is no news.
-        still = [
-            run
-            for run in groups.recorded(msgspec.structs.replace(wanted, unfinished=True, limit=None))
-            if run.run_id in own and (place is None or run.is_at(place))
-        ]
-        if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
-            note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
-        alone = [run for run in still if run.location and stores.is_alone(store, run)]
+    names = [] if wanted.set_name is None else [f"set:{wanted.set_name}"]
+    with answers.answering(scope, note, names) as answer:
+        if answer.served is not None:
+            runs = {run.run_id: run for run in answer.served.newest_runs(wanted)}
+            listing = Listing([*runs], runs.get)
+            listing.place = place
+        else:
+            listing = _recorded(answer, wanted, scope, note, place, jobs)
         if place is not None:
-            listing.phases = _present(alone, jobs)
-        elif scope.where != stores.LOCAL:
-            listing.phases = _on_clusters(alone, note)
-        over = [run_id for run_id, phase in listing.phases.items() if phase.final]
-        if over:
-            note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
-        if place is not None:
-            known = every | added
-            foreign = foreign_jobs(jobs, known, wanted, note)
-            if foreign:
-                note(
-                    f"{_are(foreign)} not recorded in this store; k8sbench status says who has one."
-                )
-            listing.foreign = [
-                document.listed(
-                    job.as_run(place),
-                    phase=job.phase,
-                    on_cluster=job.phase,
-                    recorded=False,
-                )
-                for job in foreign
-            ]
-            if next(listing.rows(), None) is None:
-                note(f"No run matches in namespace {place.namespace} of {place.server}.")
-        elif not recorded and not others and not scope.insists:
-            _check_filters(wanted, groups.rows)
-            if not store.unreadable:
-                stores.note_empty(store, note)
-        sets = groups.sets_of(recorded) | {run.set_name for run in others}
-        listing.rejected = rejections(sets, groups)
+            _add_foreign(listing, foreign_jobs(jobs, {*answer.groups.runs}, wanted, note), note)
+        elif answer.store is not None and not listing.recorded:
+            _check_filters(wanted, answer.groups.rows)
+            if not answer.store.unreadable:
+                stores.note_empty(answer.store, note)
+        sets = answer.groups.sets_of(listing.recorded)
+        listing.rejected = rejections(sets, answer.groups)
         return write(listing)
 
 
-def _newest(
-    groups: StoredGroups, recorded: Sequence[str], others: Sequence[Run], limit: int
-) -> tuple[list[str], list[Run]]:
-    """Return the newest runs of the store and of the operator, as many as the limit together."""
-    own = [run for run_id in recorded if (run := groups.readable(run_id)) is not None]
-    newest = sorted((*own, *others), key=_age)[-limit:]
-    ids = {run.run_id for run in newest}
-    return (
-        [run_id for run_id in recorded if run_id in ids],
-        [run for run in others if run.run_id in ids],
-    )
+def _recorded(
+    answer: Answer,
+    wanted: RunFilter,
+    scope: StoresRead,
+    note: Note,
+    place: Location | None,
+    jobs: Sequence[FoundJob],
+) -> Listing:
+    """List runs of the own store, with the present states of those that nobody follows."""
+    store, groups = answer.store, answer.groups
+    assert store is not None, "the operator has no jobs to look for"
+    assert isinstance(groups, StoredGroups), "of the own store"
+    listing = Listing(store.ids(wanted), groups.readable)
+    listing.place = place
+    own = set(listing.recorded)
+    still = [
+        run
+        for run in groups.recorded(msgspec.structs.replace(wanted, unfinished=True, limit=None))
+        if run.run_id in own and (place is None or run.is_at(place))
+    ]
+    if wished := [run for run in still if run.wishes and stores.is_unclaimed(store, run)]:
+        note(f"{_are(wished)} still to be cancelled or deleted: k8sbench collect --all")
+    alone = [run for run in still if run.location and stores.is_alone(store, run)]
+    if place is not None:
+        listing.phases = _present(alone, jobs)
+    elif scope.where != stores.LOCAL:
+        listing.phases = _on_clusters(alone, note)
+    over = [run_id for run_id, phase in listing.phases.items() if phase.final]
+    if over:
+        note(f"{_are(over)} over on the cluster, and not collected: k8sbench collect --all")
+    return listing
 
 
-def _age(run: Run) -> tuple[float, str]:
-    return run.created_at, run.run_id
+def _add_foreign(listing: Listing, jobs: Sequence[FoundJob], note: Note) -> None:
+    """Add the jobs of a namespace that the store has not recorded."""
+    place = listing.place
+    assert place is not None, "a namespace was named"
+    if jobs:
+        note(f"{_are(jobs)} not recorded in this store; k8sbench status says who has one.")
+    listing.foreign = [
+        document.listed(job.as_run(place), phase=job.phase, on_cluster=job.phase, recorded=False)
+        for job in jobs
+    ]
+    if next(listing.rows(), None) is None:
+        note(f"No run matches in namespace {place.namespace} of {place.server}.")
 
 
 def foreign_jobs(

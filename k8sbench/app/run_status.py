@@ -8,6 +8,7 @@ import msgspec
 
 from k8sbench.adapters import processes
 from k8sbench.app import connections, find, stores
+from k8sbench.app.answers import StoresRead
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import BenchError, NamedNotThere, StoreError, UsageError
 from k8sbench.model.request import ClusterAccess
@@ -18,22 +19,22 @@ from k8sbench.results.report.document import RunStatus
 from k8sbench.store.interface import Store
 
 
-def status(text: str, where: str | None, access: ClusterAccess, note: Note) -> RunStatus:
-    """Return the record of a run and its job's current state.
+def status(text: str, scope: StoresRead, note: Note) -> RunStatus:
+    """Return the record of a run, of the store that has it, and its job's current state.
 
-    The run need not be recorded. If it is open here but closed at an operator, the operator's
-    record is returned.
+    The run need not be recorded.
     """
-    with find.run_seen(text, where, access, note) as (store, run, recorded, _):
-        if run.source == stores.SOURCE:
+    with find.run_seen(text, scope, note) as (run, store):
+        if scope.insists:
             return document.status(run)
-        reported = _look(run, access, note)
+        recorded = store is not None or run.source == stores.SOURCE
+        reported = _look(run, scope.access, note)
         steps = [event.transition for event in reported if event.transition is not None]
         replicas = [event.replica for event in reported if event.replica is not None]
         seen = run if recorded else msgspec.structs.replace(run, history=(*run.history, *steps))
         return document.status(
             seen,
-            log_files=log_files(store, run) if recorded else (),
+            log_files=() if store is None else log_files(store, run),
             process_alive=None if run.process is None else processes.alive(run.process),
             on_cluster=document.on_cluster(steps, replicas, connections.now()),
             recorded=recorded,

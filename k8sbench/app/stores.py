@@ -1,21 +1,12 @@
-"""The local store and the operator's: open, read, look after, exchange runs.
-
-The operator has two seconds for each answer. If it cannot be read, the first line says so, the own
-rows follow, and the command ends with exit code 6. ``--store local`` does not ask it, and ``--store
-cluster`` reads it alone.
-"""
+"""The local store and the operator's: open, read, look after, exchange runs."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, ParamSpec, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from k8sbench import limits
 from k8sbench.adapters import processes
@@ -27,8 +18,6 @@ from k8sbench.model.errors import (
     FIRST_RUN,
     BenchError,
     Interrupted,
-    NotFound,
-    OperatorLost,
     QueryRefused,
     StoreError,
     Unreachable,
@@ -36,13 +25,11 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.names import resolve
 from k8sbench.model.request import ClusterAccess
-from k8sbench.model.run import Baseline, Run
-from k8sbench.store.group_interface import ServedGroups
+from k8sbench.model.run import Run
 from k8sbench.store.interface import RunFilter, Store
 
 if TYPE_CHECKING:
     from k8sbench.adapters.kubernetes.operator_proxy import OperatorProxy
-    from k8sbench.app.known_groups import StoredGroups
     from k8sbench.store.exchange import Pruned
     from k8sbench.store.sql_store import SqlStore
 
@@ -78,29 +65,7 @@ def reconcile(store: Store) -> dict[str, Run]:
 
 CLUSTER = request.CLUSTER
 LOCAL = request.LOCAL
-NOWHERE = f"{os.devnull}/nowhere"
-"""Path of an always empty store, for data of an operator alone."""
 KEEP_OPTION = "--keep-logs-for"
-
-
-class StoresRead(msgspec.Struct, kw_only=True):
-    """Stores to search for runs and baselines, their filter, and the outcome."""
-
-    where: str | None = None
-    """Folder of a store, ``cluster`` or ``local``."""
-    access: ClusterAccess = ClusterAccess()
-    accept: tuple[str, ...] = ()
-    missed: str = ""
-    """Reason why the answer lacks the operator's rows; empty if it lacks none."""
-
-    @property
-    def insists(self) -> bool:
-        """True if the operator's store alone is read."""
-        return self.where == CLUSTER
-
-    def miss(self, what: str, wrong: BenchError) -> None:
-        """Record that the answer lacks something of the operator."""
-        self.missed = f"warning: without {what} of an operator: {wrong}"
 
 
 @contextlib.contextmanager
@@ -126,86 +91,24 @@ def open_readonly(where: str | None, note: Note) -> Iterator[SqlStore]:
 
     Notes unreadable parts at the end. Creates no store.
     """
-    with _opened(where, note, create=False) as store:
+    with open_silently(where, note) as store:
         try:
             yield store
         finally:
-            for run_id, why in sorted(store.unreadable.items()):
-                note(f"warning: run {run_id} is left out: {why}")
-            for why in store.damaged_baselines.values():
-                note(f"warning: {why}")
+            note_unreadable(store, note)
 
 
-@contextlib.contextmanager
-def with_operator(scope: StoresRead, note: Note) -> Iterator[tuple[SqlStore, StoredGroups]]:
-    """Open a store to read its groups, with those of the operator.
-
-    With ``cluster`` for a store all of them are the operator's.
-    """
-    from k8sbench.app.known_groups import StoredGroups
-
-    with ExitStack() as stack:
-        # First, so that what hinders it is the first line.
-        theirs = _served_groups(scope, stack)
-        if scope.missed:
-            note(scope.missed)
-        where = NOWHERE if scope.insists else scope.where
-        store = stack.enter_context(open_readonly(where, note))
-        lost = reconcile(store)
-        yield store, StoredGroups(store, note, lost=lost, theirs=theirs, accept=scope.accept)
+def open_silently(where: str | None, note: Note) -> SqlStore:
+    """Open a store as :func:`open_readonly` does, and note no unreadable parts."""
+    return _opened(where, note, create=False)
 
 
-def _served_groups(scope: StoresRead, stack: ExitStack) -> ServedGroups | None:
-    """Ask the operator for its groups; None without it, and where it was missed."""
-    if not _asks(scope):
-        return None
-    from k8sbench.adapters.kubernetes.operator_groups import OperatorGroups
-
-    try:
-        operator = stack.enter_context(_reading(scope.access, insist=scope.insists))
-        return None if operator is None else OperatorGroups(operator)
-    except BenchError as wrong:
-        if scope.insists:
-            raise _unread(wrong) from wrong
-        scope.miss("the runs", wrong)
-    return None
-
-
-def _asks(scope: StoresRead) -> bool:
-    """Return True if the operator is to be asked."""
-    if scope.insists:
-        return True
-    return scope.where != LOCAL and not scope.missed and connections.configured(scope.access)
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def completed(answer: Callable[P, T]) -> Callable[P, T]:
-    """Make a command answer once more, from the own store alone, if the operator is lost.
-
-    It has sent its rows then, and does not answer any more. What is not found without it may be
-    there: :class:`Unreachable`. One argument is a :class:`StoresRead`.
-    """
-
-    @functools.wraps(answer)
-    def answering(*args: P.args, **given: P.kwargs) -> T:
-        every = (*args, *given.values())
-        scope = next(one for one in every if isinstance(one, StoresRead))
-        try:
-            return answer(*args, **given)
-        except OperatorLost as wrong:
-            if scope.insists:
-                raise _unread(wrong) from wrong
-            scope.miss("the runs", wrong)
-            return answering(*args, **given)
-        except NotFound as absent:
-            if scope.missed:
-                raise Unreachable(absent.message, absent.action) from absent
-            raise
-
-    return answering
+def note_unreadable(store: SqlStore, note: Note) -> None:
+    """Note the runs and baselines of a store that could not be read."""
+    for run_id, why in sorted(store.unreadable.items()):
+        note(f"warning: run {run_id} is left out: {why}")
+    for why in store.damaged_baselines.values():
+        note(f"warning: {why}")
 
 
 def damaged(store: SqlStore) -> dict[str, BenchError]:
@@ -317,8 +220,13 @@ def import_collected(
     """
     from k8sbench.store import exchange
 
-    with with_operator(StoresRead(where=CLUSTER, access=access), note) as (_, groups):
-        sets = {run_id: name for name, logs in groups.theirs.logs.items() for run_id in logs}
+    try:
+        with reading_operator(access, insist=True) as operator:
+            assert operator is not None, "it insists"
+            created = operator.group_list().created
+    except BenchError as wrong:
+        raise unread(wrong) from wrong
+    sets = {run_id: name for name, runs in created.items() for run_id in runs}
     run_ids = chosen(sets, list(sets), texts, "in the operator's store")
 
     def fetch(incoming: Path) -> None:
@@ -418,34 +326,15 @@ def operator_run(
     if not insist and not connections.configured(access):
         return None
     try:
-        with _reading(access, insist=insist) as operator:
+        with reading_operator(access, insist=insist) as operator:
             return None if operator is None else operator.run(text)
     except QueryRefused:
         raise
     except BenchError as wrong:
         if insist:
-            raise _unread(wrong) from wrong
+            raise unread(wrong) from wrong
         note(f"note: without the runs of an operator: {wrong.message}")
     return None
-
-
-def operator_baselines(scope: StoresRead, note: Note) -> list[Baseline]:
-    """Return its baselines; none of an operator that knows no such."""
-    if not _asks(scope):
-        return []
-    try:
-        with _reading(scope.access, insist=scope.insists) as operator:
-            return [] if operator is None else operator.baselines()
-    except BenchError as wrong:
-        if scope.insists:
-            raise _unread(wrong) from wrong
-        scope.miss("the baselines", wrong)
-        note(scope.missed)
-    return []
-
-
-def _unread(wrong: BenchError) -> Unreachable:
-    return Unreachable(f"The operator cannot be read: {wrong.message}", wrong.action)
 
 
 def operator_files(
@@ -457,7 +346,7 @@ def operator_files(
 
 
 @contextlib.contextmanager
-def _reading(access: ClusterAccess, *, insist: bool) -> Iterator[OperatorProxy | None]:
+def reading_operator(access: ClusterAccess, *, insist: bool) -> Iterator[OperatorProxy | None]:
     """Give the operator of a namespace, to read an answer for which somebody waits.
 
     With ``insist`` it raises :class:`Unreachable` if there is none.
@@ -470,6 +359,11 @@ def _reading(access: ClusterAccess, *, insist: bool) -> Iterator[OperatorProxy |
                 "Name its namespace with -n, or install it with the chart.",
             )
         yield operator
+
+
+def unread(wrong: BenchError) -> Unreachable:
+    """Return the error of a command that insists on an operator which cannot be read."""
+    return Unreachable(f"The operator cannot be read: {wrong.message}", wrong.action)
 
 
 @contextlib.contextmanager

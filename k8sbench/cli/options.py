@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 import click
 import msgspec
@@ -18,6 +18,9 @@ from k8sbench.model.errors import UsageError
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.request import ClusterAccess, Flag, FollowOptions, SubmitRequest
 from k8sbench.results.report import formats
+
+if TYPE_CHECKING:
+    from k8sbench.app.answers import StoresRead
 
 F = TypeVar("F", bound=Callable[..., Any])
 FC = TypeVar("FC", bound=Callable[..., Any] | click.Command)
@@ -157,10 +160,28 @@ store_option = click.option(
     "--store",
     "where",
     metavar="FOLDER",
-    help="Store; default K8SBENCH_STORE, else the user's data folder. results, report, explain, "
-    "compare, history, baseline list, list, status and logs read the operator's store, too: with "
-    "cluster that one alone, with local only the own one.",
+    help="Store; default K8SBENCH_STORE, else the user's data folder.",
 )
+_ANSWERING = click.option(
+    "--store",
+    "where",
+    metavar="FOLDER",
+    help="The store that answers: a folder, local for the own one, or cluster for the operator's; "
+    "default: the one that has what is named, else K8SBENCH_STORE, else the operator's, else the "
+    "own one.",
+)
+
+
+def answer_options(function: F) -> F:
+    """Add the options of an answer; the command receives them as ``scope``."""
+    options = (accept_option, *_ACCESS, _ANSWERING)
+    return grouped(options, "scope", _scope, {"accept", "where", *request.ACCESS_FLAGS}, function)
+
+
+def look_options(function: F) -> F:
+    """Add the options of :func:`answer_options` without ``--accept``."""
+    options = (*_ACCESS, _ANSWERING)
+    return grouped(options, "scope", _scope, {"where", *request.ACCESS_FLAGS}, function)
 
 
 def format_option(*offered: str, about: str = "Format.", **more: Any) -> Callable[[F], F]:
@@ -221,6 +242,14 @@ def filter_options(*names: str) -> Callable[[F], F]:
 
 def _access(values: dict[str, Any]) -> ClusterAccess:
     return ClusterAccess(**{name: values[name] for name in request.ACCESS_FLAGS if name in values})
+
+
+def _scope(values: dict[str, Any]) -> StoresRead:
+    from k8sbench.app.answers import StoresRead  # --help does not need it
+
+    is_typed = click.get_current_context().get_parameter_source("where") in TYPED
+    where, accept = values["where"], values.get("accept", ())
+    return StoresRead(where=where, is_typed=is_typed, access=_access(values), accept=accept)
 
 
 def _since(_: click.Context, param: click.Parameter, value: str | None) -> float | None:  # noqa: ARG001

@@ -17,12 +17,13 @@ from k8sbench.model.errors import (
     BenchError,
     Unreachable,
 )
+from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run, failure, out_of_memory_ids
 from k8sbench.results.report import formats
 
 if TYPE_CHECKING:
+    from k8sbench.app.answers import StoresRead
     from k8sbench.app.results import RunRows
-    from k8sbench.app.stores import StoresRead
     from k8sbench.messages import Lang
     from k8sbench.results.groups.selection import Report
     from k8sbench.results.report.columns import Form
@@ -85,6 +86,15 @@ def exit_code(scope: StoresRead) -> int:
     if scope.missed and output.quiet:
         output.error(scope.missed)
     return Unreachable.exit_code if scope.missed else 0
+
+
+def note_own_store(where: str | None, access: ClusterAccess) -> None:
+    """Note how to see what was written to the own store, if an operator's may answer instead."""
+    from k8sbench.app.answers import StoresRead
+
+    scope = StoresRead(where=where, access=access)
+    if scope.asks and scope.default == "operator":
+        output.note(f"  See it again with: k8sbench results --store {scope.own}")
 
 
 def code_of_run(run: Run) -> int:

@@ -20,7 +20,7 @@ from k8sbench.model.identity import GroupKey
 from k8sbench.model.measurement import AccuracyResult, Arithmetic, GpuFigure, Measurement
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.profile import IterationRange, Progress
-from k8sbench.model.series import Alternation, Kind, Line
+from k8sbench.model.series import AcceptedLevel, Alternation, Kind, Line
 
 SCRATCH = "from scratch"
 """Name shown for training without start weights."""
@@ -447,8 +447,10 @@ class GroupList(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...] = GroupRow._fields
     """Names of a row's values."""
     rows: Sequence[GroupRow]
-    logs: Mapping[str, Mapping[str, str | None]]
-    """Set → run id → digest of the run's log; None without one."""
+    created: Mapping[str, Mapping[str, float]]
+    """Set → run id → creation of the run, Unix seconds."""
+    accepted: Sequence[AcceptedLevel] = ()
+    """Accepted levels of cases."""
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

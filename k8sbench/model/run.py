@@ -347,32 +347,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.measurement.training if self.planned is None and self.measurement else None
 
 
-# -- records of two stores -------------------------------------------------------------------------
-
-
-def may_know_more(ours: Run) -> bool:
-    """Return True if an operator may know more about a run."""
-    return ours.plan.backend == "kubernetes" and _known(ours) < (False, True)
-
-
-def knows_more(theirs: Run, ours: Run | None) -> bool:
-    """Return True if the operator's record should replace ours."""
-    return ours is None or _known(theirs) > _known(ours)
-
-
-def merged(ours: Sequence[Run], theirs: Sequence[Run]) -> tuple[list[Run], set[str]]:
-    """Merge both stores' runs, oldest first, without duplicates.
-
-    Also returns the ids of the runs taken from the operator.
-    """
-    by_id = {run.run_id: run for run in ours}
-    added = {run.run_id: run for run in theirs if knows_more(run, by_id.get(run.run_id))}
-    both = sorted((by_id | added).values(), key=lambda run: (run.created_at, run.run_id))
-    return both, set(added)
-
-
-def _known(run: Run) -> tuple[bool, bool]:
-    return run.measurement is not None, run.phase.final and run.phase is not Phase.LOST
+# -- ends ------------------------------------------------------------------------------------------
 
 
 def failure(phase: Phase, cause_id: str | None) -> type[BenchError] | None:

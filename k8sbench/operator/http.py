@@ -88,7 +88,7 @@ def runs(store: GroupedStore, query: Mapping[str, str]) -> list[ListedRun] | lis
     return [with_rejection(document.listed(run), rejected) for run in matching]
 
 
-def run(store: GroupedStore, text: str) -> RunStatus:
+def run(store: GroupedStore, _: Mapping[str, str], text: str) -> RunStatus:
     """Return the run of an id, or of a unique beginning of one."""
     return _recorded(store, _find(store, text))
 
@@ -103,18 +103,32 @@ def groups(store: GroupedStore, query: Mapping[str, str]) -> Any:
     return document.document(report.results, report.parities)
 
 
-def group_list(store: GroupedStore, _: Mapping[str, str]) -> GroupList:
-    """Return the rows of all groups, and the names of all runs."""
-    groups = StoredGroups(store, lambda _: None)
-    return GroupList(rows=groups.rows, logs=store.group_index.logs())
+def group_list(store: GroupedStore, query: Mapping[str, str]) -> GroupList:
+    """Return the rows of all groups, and the names of all runs.
+
+    ``accept=ID,ID``: with these reasons overruled.
+    """
+    return GroupList(
+        rows=_accepting(store, query).rows,
+        created=store.group_index.created(),
+        accepted=store.accepted_levels(),
+    )
 
 
-def groups_by_id(store: GroupedStore, ids: str) -> list[Group]:
-    """Return groups by their ids, with commas between, less those that are gone."""
+def _accepting(store: GroupedStore, query: Mapping[str, str]) -> StoredGroups:
+    accept = tuple(filter(None, query.get("accept", "").split(",")))
+    return StoredGroups(store, lambda _: None, accept=accept)
+
+
+def groups_by_id(store: GroupedStore, query: Mapping[str, str], ids: str) -> list[Group]:
+    """Return groups by their ids, with commas between, less those that are gone.
+
+    ``accept`` as of :func:`group_list`.
+    """
     names = set(ids.split(","))
     if len(names) > MOST_GROUPS:
         raise UsageError(f"{len(names)} groups are too many.", f"Ask for {MOST_GROUPS} at most.")
-    groups = StoredGroups(store, lambda _: None)
+    groups = _accepting(store, query)
     return groups.groups(row for row in groups.rows if row.group_id in names)
 
 
@@ -170,7 +184,9 @@ def _report(
     return selection.report(groups, wanted, find=find, published=published, over_sets=over_sets)
 
 
-def artifacts(store: GroupedStore, text: str, *, serves_observed: bool = False) -> list[Artifact]:
+def artifacts(
+    store: GroupedStore, _: Mapping[str, str], text: str, *, serves_observed: bool = False
+) -> list[Artifact]:
     """List the files of a run's folder; logs of an observed job only if they are served."""
     run = _find(store, text)
     folder = store.folder(run.run_id)
@@ -189,7 +205,14 @@ def _is_observed_log(run: Run, name: str) -> bool:
     return run.facts.job is not None and name.startswith(f"{LOGS}/")
 
 
-def artifact(store: GroupedStore, text: str, name: str, *, serves_observed: bool = False) -> Path:
+def artifact(
+    store: GroupedStore,
+    _: Mapping[str, str],
+    text: str,
+    name: str,
+    *,
+    serves_observed: bool = False,
+) -> Path:
     """Return a file of a run's folder, and never one that is elsewhere."""
     run = _find(store, text)
     folder = store.folder(run.run_id).resolve()
@@ -294,7 +317,7 @@ def application(
     def answer(read: Callable[..., Any]) -> Callable[[Request], Response]:
         """Make an endpoint of a function that reads the store.
 
-        The function takes the names in the path, or else the query, and returns a page, document or
+        The function takes the query and the names in the path, and returns a page, document or
         file. Few run at once, so that probes and collecting go on.
         """
 
@@ -305,7 +328,7 @@ def application(
             try:
                 where = state.settings.store
                 with stores.open_readonly(where, lambda _: None) as store:
-                    found = read(store, **named) if named else read(store, query)
+                    found = read(store, query, **named)
             finally:
                 reads.release()
             if isinstance(found, Path):

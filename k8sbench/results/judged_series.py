@@ -1,8 +1,8 @@
 """Judgements of the sets of a store over time.
 
 The index keeps them night by night, as a cache: a digest says whether a night still holds, and any
-command may delete them. Sets that the index does not keep (some of their runs go on, or are an
-operator's) are judged in memory.
+command may delete them. Sets that the index does not keep, because some of their runs go on, are
+judged in memory.
 """
 
 from __future__ import annotations
@@ -12,9 +12,24 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from k8sbench.model.errors import StoreError
 from k8sbench.model.group import GroupRow
-from k8sbench.model.series import UNJUDGED, Acceptance, Closed, Judged, Line
+from k8sbench.model.series import UNJUDGED, Acceptance, AcceptedLevel, Closed, Judged, Line
 from k8sbench.results.groups import nights
 from k8sbench.store.group_interface import GroupIndex
+
+
+def acceptances(
+    levels: Iterable[AcceptedLevel], rows: Iterable[GroupRow]
+) -> dict[Line, Acceptance]:
+    """Return the newest acceptance of each case with an accepted level.
+
+    ``rows`` tell which cases had another name when their levels were accepted.
+    """
+    accepted = {level.line: Acceptance(level.began, level.accepted_at) for level in levels}
+    former: dict[Line, Acceptance] = {}
+    for row in rows if accepted else ():
+        for line in accepted.keys() & row.former_lines:
+            former[row.line] = max(accepted[line], former.get(row.line, accepted[line]))
+    return former | accepted
 
 
 class JudgedSeries:
@@ -68,14 +83,24 @@ class JudgedSeries:
                 if group_id in found:
                     found[group_id] = found[group_id]._replace(mark=mark)
         found |= {row.group_id: new[row.group_id] for row in rows if row.group_id in new}
-        return {row.group_id: self._shown(row, found.get(row.group_id, UNJUDGED)) for row in rows}
+        return with_acceptances(rows, found, self._accepted)
 
-    def _shown(self, row: GroupRow, judged: Judged) -> Judged:
-        """Close what is open if its level was accepted later: with the set that was accepted."""
-        accepted = self._accepted.get(row.line)
-        if judged.open is None or accepted is None or row.began > accepted.began:
-            return judged
-        closed = judged.closed
-        if row.began == accepted.began:
-            closed = Closed(judged.open.since, judged.open.began, "person", accepted.at)
-        return judged._replace(open=None, closed=closed)
+
+def with_acceptances(
+    rows: Iterable[GroupRow], judged: Mapping[str, Judged], accepted: Mapping[Line, Acceptance]
+) -> dict[str, Judged]:
+    """Return the judgements of some sets by group id, closed where their level was accepted."""
+    return {
+        row.group_id: _closed(row, judged.get(row.group_id, UNJUDGED), accepted.get(row.line))
+        for row in rows
+    }
+
+
+def _closed(row: GroupRow, judged: Judged, accepted: Acceptance | None) -> Judged:
+    """Close what is open if its level was accepted later: with the set that was accepted."""
+    if judged.open is None or accepted is None or row.began > accepted.began:
+        return judged
+    closed = judged.closed
+    if row.began == accepted.began:
+        closed = Closed(judged.open.since, judged.open.began, "person", accepted.at)
+    return judged._replace(open=None, closed=closed)

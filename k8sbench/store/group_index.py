@@ -178,20 +178,14 @@ class GroupIndex:
         rows = self._select_in("SELECT run_id, log_digest FROM runs WHERE log_digest", digests)
         return dict(tuple(row) for row in rows)
 
-    def logs(self) -> dict[str, dict[str, str | None]]:
-        """Return the digests of the logs of all runs: set → run id → digest."""
-        by_set: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+    def created(self) -> dict[str, dict[str, float]]:
+        """Return the creation of all runs, Unix seconds: set → run id → time."""
+        by_set: defaultdict[str, dict[str, float]] = defaultdict(dict)
         with self._database.reading() as db:
-            query = "SELECT set_name, run_id, log_digest FROM runs ORDER BY created_at, run_id"
-            for set_name, run_id, digest in db.execute(query):
-                by_set[set_name][run_id] = digest
+            query = "SELECT set_name, run_id, created_at FROM runs ORDER BY created_at, run_id"
+            for set_name, run_id, created_at in db.execute(query):
+                by_set[set_name][run_id] = created_at
         return by_set
-
-    def complete_runs(self) -> set[str]:
-        """Return the ids of the runs that are over and measured."""
-        with self._database.reading() as db:
-            query = "SELECT run_id FROM runs WHERE closed AND verdict IS NOT NULL"
-            return {run_id for (run_id,) in db.execute(query)}
 
     def _select_in(self, query: str, values: Iterable[str]) -> Iterator[sqlite3.Row]:
         """Yield the rows of a query whose last column has one of some values."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Run
 from k8sbench.model.series import AcceptedLevel, Judged, Mark, NightState, SeriesRange
-from k8sbench.store.interface import RunFilter, Store
+from k8sbench.store.interface import Store
 
 
 class GroupIndex(Protocol):
@@ -71,36 +71,8 @@ class GroupIndex(Protocol):
     def runs_with_logs(self, digests: Collection[str]) -> dict[str, str]:
         """Return the runs with logs of some digests: run id → digest."""
 
-    def logs(self) -> dict[str, dict[str, str | None]]:
-        """Return the digests of the logs of all runs: set → run id → digest."""
-
-    def complete_runs(self) -> set[str]:
-        """Return the ids of the runs that are over and measured."""
-
-
-class ServedGroups(Protocol):
-    """The groups of an operator's store.
-
-    Methods send a request each, and raise :class:`~k8sbench.model.errors.OperatorLost` if the
-    operator does not answer.
-    """
-
-    @property
-    def rows(self) -> Sequence[GroupRow]:
-        """The rows of all groups."""
-
-    @property
-    def logs(self) -> Mapping[str, Mapping[str, str | None]]:
-        """The digests of the logs of all runs: set → run id → digest."""
-
-    def groups(self, ids: Collection[str]) -> dict[str, Group]:
-        """Return groups by id, less those that are gone."""
-
-    def runs_of(self, set_name: str) -> Sequence[Run]:
-        """Return the runs of a set, oldest first."""
-
-    def newest_runs(self, run_filter: RunFilter) -> Sequence[Run]:
-        """Return the newest runs that match, oldest first."""
+    def created(self) -> dict[str, dict[str, float]]:
+        """Return the creation of all runs, Unix seconds: set → run id → time."""
 
 
 class GroupedStore(Store, Protocol):

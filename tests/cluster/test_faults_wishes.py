@@ -52,7 +52,7 @@ def test_a_cancel_during_an_outage_is_carried_out_by_collect(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logs = detached(shell, "outage")
-    for name in ("KUBECONFIG", "K8SBENCH_STORE"):
+    for name in ("KUBECONFIG", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, shell.environment[name])
     with monkeypatch.context() as short, proxy.drop():
         shorten(short, request_retry=1.0)

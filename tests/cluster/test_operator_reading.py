@@ -6,9 +6,12 @@ import signal
 from pathlib import Path
 
 from tests.cluster.exposing import expose
-from tests.harness.cluster import operator_process
+from tests.harness.cluster import operator_process, pod_logs
+from tests.harness.cluster.jobs import pytorch_job
+from tests.harness.cluster.nodes import log_text
 from tests.harness.cluster.own import OwnCluster
-from tests.harness.cluster.shell import Shell, until
+from tests.harness.cluster.shell import ENDLESS, Shell, until
+from tests.tiers import ROOT
 
 SILENT = {"operator_answer": 1.0, "operator_insist": 1.0}
 """Settings of a client that soon gives up on an operator."""
@@ -33,7 +36,7 @@ def test_another_machine_reads_what_a_submitter_has_left(
             running_run = other.run("list", *options)
             assert running_run.out.count("r1-1 ") == 1
             assert "operator" in running_run.out
-            assert running_run.err == ""
+            assert running_run.err == f"1 run of the operator in {other.namespace.name}.\n"
         logs.end()
         own_shell.finish("r1-1")
         until(lambda: "r1-1" not in own_shell.on_cluster(), "the deletion of r1")
@@ -61,11 +64,14 @@ def test_another_machine_reads_what_a_submitter_has_left(
             over = other.run(command, "r1-1")
             assert (" ok (smoke)" in over.out) == (command in {"watch", "collect"})
             assert ("Nothing to cancel" in over.err) == (command in {"cancel", "delete"})
+        fill_own_store(own_shell, tmp_path)
+        check_each_answer_reads_one_store(own_shell)
         copied = own_shell.run("store", "import", "--from-operator", "r1")
-        assert copied.err == "1 run imported; 0 runs were here already.\n"
+        assert copied.err.startswith("1 run imported; 0 runs were here already.\n")
         assert own_shell.json("status", "r1-1")["source"] == "here"
         for replica, lines in logs.expected.items():
             assert own_shell.archived("r1-1", replica) == lines
+        check_what_is_in_both_stores(own_shell)
         # It stands still: what this machine has is printed, and that nothing else could be.
         running.process.send_signal(signal.SIGSTOP)
         own_shell.limits = SILENT
@@ -81,3 +87,83 @@ def test_another_machine_reads_what_a_submitter_has_left(
         operator_process.end(running)
     gone = own_shell.run("results", code=6)
     assert gone.err.startswith("warning: without the runs of an operator")
+    for question in (*OF_ALL, *of_set("mine")):
+        away = own_shell.run(*question, code=6)
+        assert away.err.startswith("warning: without the runs of an operator")
+        assert away.out == own_shell.run(*question, "--store=local").out
+
+
+LOG = ROOT / "tests" / "fixtures" / "logs" / "torchtitan.log"
+"""Log of a program of others."""
+LIST = ("list", "--output=name")
+OF_ALL: list[tuple[str, ...]] = [
+    ("results", "--all"),
+    LIST,
+    ("compare",),
+    ("history",),
+    ("baseline", "list"),
+]
+"""Questions without a name."""
+
+
+def of_set(name: str) -> list[tuple[str, ...]]:
+    """Return questions with the name of a set."""
+    return [
+        ("results", f"--set={name}"),
+        (*LIST, f"--set={name}"),
+        ("compare", f"set:{name}", f"set:{name}"),
+        ("report", name, "--output=report"),
+    ]
+
+
+def fill_own_store(shell: Shell, tmp_path: Path) -> None:
+    """Submit, import and observe beside an operator; each names the option that shows its run."""
+    again = "k8sbench results --store local"
+    logs = shell.logs("own").begin()
+    submit = shell.submit("own", ENDLESS, "--set=mine", "--no-operator", "--detach")
+    assert again in submit.err
+    logs.end()
+    shell.finish("own")
+    shell.run("collect", "own", "--follow")
+    imported = shell.run("import", str(LOG), "--set=imported", "--precision=bf16")
+    assert again in imported.err
+    for replica in ("master", "worker"):
+        (tmp_path / replica).write_text(log_text(LOG.read_text().splitlines()))
+    pods = {f"llama-{replica}-0": tmp_path / replica for replica in ("master", "worker")}
+    job = pytorch_job("llama", workers=1, gpus=4, run_for="0s")
+    shell.namespace.create(job)
+    pod_logs.serve_pods(shell.namespace, pods)
+    observed = shell.run("observe", "pytorchjob/llama", "--precision=bf16", code=None)
+    assert again in observed.err
+    assert shell.run("list", "--store=local").out.count("\n") == 4
+
+
+def check_each_answer_reads_one_store(shell: Shell) -> None:
+    """Check whose runs an answer has, and that its first line says so."""
+    place = shell.namespace.name
+    for words in OF_ALL:
+        assert shell.run(*words, code=None).err.startswith(
+            f"1 run of the operator in {place}; 3 newer ones here: --store local\n"
+        )
+    assert {run["run_id"] for run in shell.json("list")} == {"r1-1"}
+    for name, source in (("r1", "operator"), ("mine", "here")):
+        ((member,),) = [row["members"] for row in shell.json("results", f"--set={name}")["rows"]]
+        assert member["source"] == source
+        for words in of_set(name):
+            shell.run(*words, "--force") if words[0] == "report" else shell.run(*words)
+    of_two = shell.run("compare", "set:r1", "set:mine", code=2)
+    assert "store import --from-operator" in of_two.err
+
+
+def check_what_is_in_both_stores(shell: Shell) -> None:
+    """Check that a name which is in both stores is an error until an option chooses."""
+    for words in of_set("r1"):
+        both = shell.run(*words, code=2)
+        assert "'r1' is in two stores" in both.err
+        for where in ("local", "cluster"):
+            assert f"--store {where}" in both.err
+    for where, source in (("local", "here"), ("cluster", "operator")):
+        (row,) = shell.json("results", "--set=r1", f"--store={where}")["rows"]
+        assert [member["source"] for member in row["members"]] == [source]
+    # One store has both.
+    shell.run("compare", "set:r1", "set:mine")

@@ -171,12 +171,18 @@ class OperatorProxy:
                 return
             given = {**given, "until": before}
 
-    def group_list(self) -> GroupList:
+    @property
+    def namespace(self) -> str:
+        """The namespace that it serves."""
+        return self._api.place.namespace
+
+    def group_list(self, accept: Collection[str] = ()) -> GroupList:
         """Return the rows of its groups, and the names of its runs.
 
-        Raises :class:`Unreachable` for an operator of another version, which has none.
+        ``accept`` are the ids of overruled reasons. Raises :class:`Unreachable` for an operator of
+        another version, which has none.
         """
-        answer = self.read("rows", {})
+        answer = self.read("rows", _accepting(accept))
         if answer is None:
             version = self._operator.version or "unknown"
             raise Unreachable(
@@ -188,13 +194,13 @@ class OperatorProxy:
             raise _other_version(f"its rows have the columns {', '.join(found.columns)}")
         return found
 
-    def groups(self, ids: Collection[str]) -> Iterator[Group]:
-        """Yield groups by id, less those that are gone."""
+    def groups(self, ids: Collection[str], accept: Collection[str] = ()) -> Iterator[Group]:
+        """Yield groups by id, less those that are gone; ``accept`` as of :meth:`group_list`."""
         left = sorted(ids)
         while left:
             some = ",".join(left[:MOST_GROUPS])
             left = left[MOST_GROUPS:]
-            answer = self._within_time(f"groups/{some}", {}) or b"[]"
+            answer = self._within_time(f"groups/{some}", _accepting(accept)) or b"[]"
             yield from map(_their_group, _understood(list[Group], answer))
 
     def run(self, text: str) -> Run | None:
@@ -269,6 +275,10 @@ class OperatorProxy:
 
     def _at(self, path: str) -> str:
         return f"{self._base}/api/v1/{quote(path)}"
+
+
+def _accepting(accept: Collection[str]) -> Mapping[str, str]:
+    return {"accept": ",".join(accept)} if accept else {}
 
 
 def _understood(kind: type[T], answer: bytes) -> T:

@@ -25,6 +25,7 @@ from k8sbench.cli.options import (
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import REJECTED_EXIT_CODE, InputError, UsageError, list_few
 from k8sbench.model.plain_text import counted
+from k8sbench.model.request import ClusterAccess
 from k8sbench.results.report import explanation, formats
 
 if TYPE_CHECKING:
@@ -138,7 +139,10 @@ def import_command(
     done = imports.import_logs(logs, options, output.note, **recording)
     if done.rows is not None:
         rows.write(done.rows, output_format)
-    return _note_outcome(done)
+    code = _note_outcome(done)
+    if done.rows is not None:
+        rows.note_own_store(recording["where"], ClusterAccess())
+    return code
 
 
 def _note_outcome(done: ImportedLogs) -> int:

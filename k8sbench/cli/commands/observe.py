@@ -58,4 +58,5 @@ def command(job: str, output_format: str, where: str | None, **given: Any) -> in
     with reporting() as reporter:
         observed = observe.observe(options, reporter, SignalStop())
     rows.write(observed, output_format)
+    rows.note_own_store(where, options.access)
     return rows.code_of_rows(observed)

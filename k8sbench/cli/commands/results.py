@@ -12,15 +12,15 @@ import click
 import msgspec
 
 from k8sbench.app import comparisons, imports, reports, results
-from k8sbench.app.stores import StoresRead
+from k8sbench.app.answers import StoresRead
 from k8sbench.cli import rows
 from k8sbench.cli.configuration import RecordedName
 from k8sbench.cli.options import (
     TYPED,
-    accept_option,
-    access_options,
+    answer_options,
     filter_options,
     format_option,
+    look_options,
     since_option,
     store_option,
 )
@@ -37,7 +37,6 @@ from k8sbench.model.errors import (
 )
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.plain_text import counted
-from k8sbench.model.request import ClusterAccess
 from k8sbench.results.groups.comparison import FLOOR
 from k8sbench.results.groups.missing import GONE
 from k8sbench.results.groups.selection import Sort, Wanted
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 @click.option(
     "--published", is_flag=True, help="Show the published figures beside those of the rows."
 )
-@accept_option
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
@@ -71,24 +69,21 @@ if TYPE_CHECKING:
     help="Language of the titles, for table, wide, report, markdown and html.",
 )
 @click.option("--title", metavar="TEXT", help="Title of the page of -o html.")
-@access_options
-@store_option
+@answer_options
 def command(
     output_format: str,
     lang: Lang,
     title: str | None,
     published: bool,
-    accept: tuple[str, ...],
-    where: str | None,
-    access: ClusterAccess,
+    scope: StoresRead,
     **wanted: Any,
 ) -> int:
     """Print tables of the measured results.
 
     One row per case: the median of its valid runs in the latest set; with RUN (ids, or unique
-    beginnings of them) the rows of these runs. A missing figure is –, and a line says why. The
-    runs of an operator in the namespace are among them; --store cluster prints only those, and
-    --store local does not ask for them. Exit code 6 if the operator cannot be read.
+    beginnings of them) the rows of these runs. A missing figure is –, and a line says why. One
+    store answers; if an operator serves the namespace, the first line says which, and what the
+    other holds. Exit code 6 if the operator cannot be read.
 
     The figure of a run is its samples ÷ the time of its window, unless a line names another
     estimator. ± is the coefficient of variation of the runs.
@@ -98,7 +93,6 @@ def command(
             f"--lang is for formats that people read, not for {output_format}.",
             "Leave it out, or choose table, wide, report, markdown or html.",
         )
-    scope = StoresRead(where=where, access=access, accept=accept)
     report = results.results(
         Wanted(**wanted),
         scope,
@@ -108,7 +102,7 @@ def command(
     )
     if output_format == "html":
         named = wanted["runs"]
-        output.write(reports.page(report, named, where, output.note, lang=lang, title=title))
+        output.write(reports.page(report, named, scope.where, output.note, lang=lang, title=title))
     else:
         rows.write_report(report, output_format, lang=lang)
     if report.retired and output_format in formats.FOR_PEOPLE:
@@ -145,17 +139,8 @@ def command(
     help="Markdown with your own chapters; default: FOLDER/notes.md.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files that were changed by hand.")
-@accept_option
-@store_option
-@access_options
-def report_command(
-    sets: tuple[str, ...],
-    folder: str,
-    where: str | None,
-    access: ClusterAccess,
-    accept: tuple[str, ...],
-    **given: Any,
-) -> int:
+@answer_options
+def report_command(sets: tuple[str, ...], folder: str, scope: StoresRead, **given: Any) -> int:
     """Write a publishable report of sets.
 
     FOLDER gets a README with environment, commands, method, tables and charts, as the published
@@ -166,7 +151,6 @@ def report_command(
     k8sbench report nightly -o report
     k8sbench report fp32 amp -o report --lang zh --published
     """
-    scope = StoresRead(where=where, access=access, accept=accept)
     made = reports.publish(sets, Path(folder), scope, output.note, **given)
     in_english = msgspec.structs.replace(made, lang="en")
     output.note(f"{folder} is written. {in_english.valid}.")
@@ -177,10 +161,8 @@ def report_command(
 @click.command()
 @click.argument("target", metavar="RUN|GROUP|ID|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
-@accept_option
-@access_options
-@store_option
-def explain_command(target: str, log: str | None, **given: Any) -> int:
+@answer_options
+def explain_command(target: str, log: str | None, scope: StoresRead) -> int:
     """Explain a figure, an id such as gpu-count, or a log format.
 
     For a run: the lines that count, the window and what was left out, the figure by each
@@ -194,7 +176,6 @@ def explain_command(target: str, log: str | None, **given: Any) -> int:
     k8sbench explain resnet50-261120-081500-x7k2qd-1
     k8sbench explain mine.yaml train.log
     """
-    scope = StoresRead(**given)
     if log is not None:
         made = imports.explain_format(target, log)
     elif target.endswith((".yaml", ".yml")):
@@ -266,9 +247,7 @@ def _share(_: click.Context, option: click.Parameter, value: str | None) -> floa
     callback=_share,
     help="Smallest change of a case of which the store has fewer than four earlier sets.",
 )
-@accept_option
-@access_options
-@store_option
+@answer_options
 def compare_command(
     a: str | None,
     b: str | None,
@@ -278,7 +257,7 @@ def compare_command(
     fail_on_missing: bool,
     fail_on_undecided: bool,
     floor: float,
-    **given: Any,
+    scope: StoresRead,
 ) -> int:
     """Compare two sides, or the newest night with the one before.
 
@@ -291,7 +270,6 @@ def compare_command(
     case, their spread does, also for one run. What may explain the changes stands below, likeliest
     first.
     """
-    scope = StoresRead(**given)
     try:
         compared = comparisons.compare(
             a, b, scope, output.note, limit=limit, floor=floor, chosen=chosen
@@ -397,9 +375,7 @@ def _cases_that_cannot_show(compared: Comparison, names: Sequence[str]) -> list[
     is_flag=True,
     help="Fix the range of iterations of the benchmark's cases anew, by their newest four sets.",
 )
-@accept_option
-@access_options
-@store_option
+@answer_options
 def history_command(
     benchmark: str | None,
     output_format: str,
@@ -407,7 +383,7 @@ def history_command(
     accept_level: bool,
     fix_range: bool,
     chosen: GroupFilter,
-    **given: Any,
+    scope: StoresRead,
 ) -> int:
     """Show benchmarks over their sets, and what changed.
 
@@ -419,7 +395,6 @@ def history_command(
     case recovers or its level is accepted.
     """
     chosen = msgspec.structs.replace(chosen, benchmark=benchmark)
-    scope = StoresRead(**given)
     if fix_range:
         _check_alone(accept_level=accept_level, since=since)
     if accept_level:
@@ -545,11 +520,9 @@ def save(name: str, what: tuple[str, ...], replace: bool, where: str | None) -> 
 
 @baseline_command.command("list")
 @format_option("table", "json", "name")
-@access_options
-@store_option
-def list_(output_format: str, **given: Any) -> int:
-    """List the baselines; those of an operator in the namespace, too."""
-    scope = StoresRead(**given)
+@look_options
+def list_(output_format: str, scope: StoresRead) -> int:
+    """List the baselines of the store that answers."""
     known = comparisons.list_baselines(scope, output.note)
     if output_format == "table" and not known:
         output.note("No baseline to list; k8sbench baseline save NAME SET makes one.")

@@ -15,9 +15,9 @@ import click
 import msgspec
 
 from k8sbench.app import collect, ending, follow, run_list, run_status
+from k8sbench.app.answers import StoresRead
 from k8sbench.app.follow import PrintedLine
 from k8sbench.app.run_list import Listing
-from k8sbench.app.stores import StoresRead
 from k8sbench.catalog.planning import describe_case
 from k8sbench.cli import rows
 from k8sbench.cli.options import (
@@ -25,6 +25,7 @@ from k8sbench.cli.options import (
     access_options,
     format_option,
     keep_option,
+    look_options,
     prometheus_option,
     rows_option,
     since_option,
@@ -39,7 +40,7 @@ from k8sbench.model import plain_text, times
 from k8sbench.model.errors import Interrupted, UsageError, list_few
 from k8sbench.model.phase import Phase
 from k8sbench.model.plain_text import clean, counted
-from k8sbench.model.request import ClusterAccess, CollectOptions, FollowOptions
+from k8sbench.model.request import CollectOptions, FollowOptions
 from k8sbench.model.run import Run
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.document import ListedRun, RunStatus
@@ -63,23 +64,19 @@ NOT_RECORDED = "not recorded"
 @click.option("--set", "set_name", metavar="SET", help="Only runs of this set.")
 @click.option("--benchmark", metavar="NAME", help="Only runs of this benchmark.")
 @since_option("Only runs created since: 2h, 3d, 2026-11-20, …")
-@access_options
-@store_option
-def list_command(
-    output_format: str, access: ClusterAccess, where: str | None, **wanted: Any
-) -> int:
+@look_options
+def list_command(output_format: str, scope: StoresRead, **wanted: Any) -> int:
     """List the recorded runs, or all runs of a namespace.
 
     Oldest first, each with its throughput, or the reason why it has none; on a terminal the newest
     50, in a pipe all of them. A run whose process was
     killed is Lost. A run on a cluster that no k8sbench follows has its present state there. With
     -n, --context or --kubeconfig only the runs of that namespace are listed, including those that
-    other people have submitted. The runs of an operator in the namespace are among them; --store
-    cluster lists only those, and --store local does not ask for them.
+    other people have submitted. One store answers; if an operator serves the namespace, the first
+    line says which, and what the other holds.
     """
     is_short = output_format in SHORT and sys.stdout.isatty()
     limit = MOST_LISTED + 1 if is_short else None
-    scope = StoresRead(where=where, access=access)
     run_filter = RunFilter(**wanted, limit=limit)
     write = partial(_print_list, output_format=output_format, is_short=is_short, now=time.time())
     run_list.list_runs(run_filter, scope, output.note, write)
@@ -188,18 +185,17 @@ REPLICAS = (
 @click.command()
 @click.argument("run", metavar="RUN")
 @format_option("table", "json", "yaml")
-@access_options
-@store_option
-def status_command(run: str, output_format: str, access: ClusterAccess, where: str | None) -> None:
+@look_options
+def status_command(run: str, output_format: str, scope: StoresRead) -> None:
     """Show the state, plan and result of a run.
 
     RUN is a run id, a unique beginning of one, or the name of a Benchmark with one run, in the
-    store or, if it was submitted from another store, on the cluster. For an unfinished run on a
-    cluster it also shows the present state of its job, and for a run that an operator in the
-    namespace has finished what the operator has recorded; --store cluster asks only the operator.
-    The exit code does not depend on the run's state: it is 0.
+    store or in that of an operator in the namespace or, if it was submitted from another store, on
+    the cluster. For an unfinished run on a cluster it also shows the present state of its job;
+    --store cluster asks only the operator. The exit code does not depend on the run's state: it is
+    0.
     """
-    status = run_status.status(run, where, access, output.note)
+    status = run_status.status(run, scope, output.note)
     if output_format == "table":
         _print_status(status)
     else:
@@ -349,13 +345,13 @@ def watch_command(
 )
 @since_option("Only lines received since: 30m, 2026-11-20T08:15Z, …")
 @click.option("-f", "--follow", "follows", is_flag=True, help="Continue until the run has ended.")
-@access_options
-@store_option
+@look_options
 def logs_command(run: str, timestamps: bool, since: float | None, **given: Any) -> None:
     """Print the logs of a run.
 
     RUN is a run id, a unique beginning of one, or the name of a Benchmark with one run, in the
-    store or, if it was submitted from another store, on the cluster. Lines of several replicas are
+    store or in that of an operator in the namespace or, if it was submitted from another store, on
+    the cluster. Lines of several replicas are
     printed in the order of time, each after its replica's name. If no process of this store follows
     a run on a cluster, its lines are read from the cluster, and not archived. If an operator in the
     namespace has finished the run, its lines are read from the operator; --store cluster asks only

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import click
 
 from k8sbench.app import settings, stores
-from k8sbench.cli import configuration, main
+from k8sbench.cli import configuration, main, rows
 from k8sbench.cli.options import access_options, store_option
 from k8sbench.cli.terminal import output
 from k8sbench.model.errors import StoreError, UsageError
@@ -138,6 +138,7 @@ def import_(
         f"{counted(len(added), 'run')} imported;"
         f" {counted(len(there), 'run', ('was', 'were'))} here already."
     )
+    rows.note_own_store(where, access)
 
 
 @command.command()

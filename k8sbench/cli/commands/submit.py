@@ -68,6 +68,7 @@ def command(request: SubmitRequest, output_format: str) -> int:
         _print_created(done.created, output_format)
     if done.detached is not None:
         code = _print_detached(done.detached, output_format)
+        _note_own_store(request)
         if done.detached.failure is not None:
             raise done.detached.failure
         return code
@@ -75,7 +76,13 @@ def command(request: SubmitRequest, output_format: str) -> int:
         return 0
     with stop:
         rows.write(done.rows, output_format)
+        _note_own_store(request)
     return rows.code_of_rows(done.rows)
+
+
+def _note_own_store(request: SubmitRequest) -> None:
+    if request.no_operator:
+        rows.note_own_store(request.store, request.access)
 
 
 def _submitted(done: RunRows | Detached | Created | DryRun) -> Submitted | DryRun:
@@ -207,5 +214,6 @@ def nodes_command(request: SubmitRequest, output_format: str, selector: str) -> 
             output.write(f"{text}\n")
         else:
             output.note(text)
+    _note_own_store(request)
     slow = REGRESSION_EXIT_CODE if found.to_cordon else 0
     return rows.worst_code((slow, rows.code_of_rows(measured)))

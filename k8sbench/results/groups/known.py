@@ -11,7 +11,7 @@ from k8sbench.model.series import Judged
 
 
 class KnownGroups(Protocol):
-    """Groups of one or more stores."""
+    """The groups of a store."""
 
     @property
     def rows(self) -> Sequence[GroupRow]:

@@ -180,7 +180,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def known(groups: KnownGroups, kept: Iterable[Baseline]) -> Known:
-    """Index baselines by name beside groups; later ones replace namesakes."""
+    """Index baselines by name beside groups."""
     return Known(groups=groups, baselines={baseline.name: baseline for baseline in kept})
 
 
@@ -223,16 +223,32 @@ def named(text: str, known: Known) -> Side:
     return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
 
 
-def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
-    """Return the kind and the full name of what a name of a side stands for."""
-    names = {
+def fit(text: str, known: Known) -> int:
+    """Return how well a name fits: 2 if something has it, 1 if it begins a name, else 0."""
+    _, name = kinds_and_name(text)
+    found = _found(text, _names(known), known)
+    return 1 + any(known_name == name for _, known_name in found) if found else 0
+
+
+def _names(known: Known) -> dict[str, list[str]]:
+    """Return what names can stand for, by kind."""
+    return {
         "baseline": sorted(known.baselines),
         "set": sorted({row.set_name for row in known.groups.rows}),
         "group": sorted({row.group_id for row in known.groups.rows}),
         "run": list(known.groups.runs),
     }
+
+
+def kinds_and_name(text: str) -> tuple[Sequence[str], str]:
+    """Return the kinds that a name may be of, and the name."""
     prefix, _, rest = text.partition(":")
-    kinds, name = ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)
+    return ((prefix,), rest) if prefix in KINDS and rest else (KINDS, text)
+
+
+def _found(text: str, names: Mapping[str, Sequence[str]], known: Known) -> list[tuple[str, str]]:
+    """Return the kinds and the full names of what a name may stand for."""
+    kinds, name = kinds_and_name(text)
     found = [(kind, name) for kind in kinds if name in names[kind]] or [
         (kind, known_name)
         for kind in kinds
@@ -243,6 +259,14 @@ def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
     if not found and "group" in kinds and name:
         former = {row.former_id for row in rows_named(known.groups.rows, name)}
         found = [("group", former_id) for former_id in sorted(former)]
+    return found
+
+
+def _meant(text: str, known: Known, side: str) -> tuple[str, str]:
+    """Return the kind and the full name of what a name of a side stands for."""
+    names = _names(known)
+    kinds, name = kinds_and_name(text)
+    found = _found(text, names, known)
     if len(found) == 1:
         return found[0]
     if found:

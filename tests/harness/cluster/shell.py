@@ -87,7 +87,7 @@ class Shell:
     def __init__(self, namespace: Namespace, kubeconfig: Path, folder: Path) -> None:
         self.namespace, self.folder = namespace, folder
         folder.mkdir(exist_ok=True)
-        self.store = folder / "store"
+        self.store = folder / "data" / "k8sbench"
         self.pools = folder / "pools.yaml"
         self.pools.write_text(POOLS)
         self.environment = {
@@ -95,7 +95,7 @@ class Shell:
             **namespace.cluster.variables(),
             "KUBECONFIG": str(kubeconfig),
             "HOME": str(folder),
-            "K8SBENCH_STORE": str(self.store),
+            "XDG_DATA_HOME": str(folder / "data"),
             "K8SBENCH_POOLS": str(self.pools),
         }
         self._kubeconfig = kubeconfig

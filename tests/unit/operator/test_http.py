@@ -135,7 +135,7 @@ def test_rows_and_groups_are_those_of_the_store(get: Get, store: SqlStore) -> No
     known = StoredGroups(store, print)
     assert found.rows == known.rows
     assert found.columns[:2] == ("set_name", "group_id")
-    assert found.logs == {"nightly": {"seg-1": "digest", "seg-2": None}}
+    assert found.created == {"nightly": {"seg-1": 1e9 + 1, "seg-2": 1e9 + 2}}
     (group,) = known.groups(known.rows)
     answer = get(f"/api/v1/groups/{group.key.id},g-none")
     assert msgspec.json.decode(answer.data, type=list[Group]) == [group]
@@ -203,7 +203,7 @@ def test_an_artifact_is_sent_as_it_is_and_no_file_beside_the_folder_is_one(
     (store.folder("seg-1") / "link").symlink_to(store.folder("seg-2"))
     for name in ("../seg-2/run.json", "link/run.json", "/etc/passwd", "", "logs"):
         with pytest.raises(NotFound):
-            http.artifact(store, "seg-1", name)
+            http.artifact(store, {}, "seg-1", name)
 
 
 @pytest.mark.parametrize(("serves", "status"), [(False, 404), (True, 200)])
