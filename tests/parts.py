@@ -21,7 +21,6 @@ PLACES = {
     "adapters": "runner",
     "app": "app",
     "app.connections": "runner",
-    "app.known_groups": "results",
     "catalog": "catalog",
     "cli": "cli",
     "client": "cli",

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from k8sbench.app import connections, stores
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.served_groups import ServedGroups
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import BenchError, NotFound, OperatorLost, Unreachable, UsageError
@@ -37,6 +36,7 @@ from k8sbench.model.run import Baseline
 from k8sbench.results.groups import sides
 from k8sbench.results.groups.known import KnownGroups
 from k8sbench.results.groups.sides import Known
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.open_store import STORE_VARIABLE
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import msgspec
 
 from k8sbench.app import answers, stores
 from k8sbench.app.answers import StoresRead
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.results import check_accepted
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import (
@@ -42,6 +41,7 @@ from k8sbench.results.groups.comparison import Held
 from k8sbench.results.groups.sides import Side
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.document import BaselineInfo, baseline_info
+from k8sbench.results.stored_groups import StoredGroups
 
 if TYPE_CHECKING:
     from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison

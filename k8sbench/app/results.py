@@ -9,7 +9,6 @@ import msgspec
 
 from k8sbench.app import answers, benchmarks, stores
 from k8sbench.app.answers import Answer, StoresRead
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import (
     FORMER_IDS,
@@ -21,6 +20,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.results.groups import selection
 from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.stored_groups import StoredGroups
 
 if TYPE_CHECKING:
     from k8sbench.results.groups.selection import Report

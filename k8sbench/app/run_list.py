@@ -13,7 +13,6 @@ import msgspec
 
 from k8sbench.app import answers, connections, stores
 from k8sbench.app.answers import Answer, StoresRead
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.lifecycle.context import Note
 from k8sbench.model import creation
 from k8sbench.model.errors import BenchError, PlanUnreadable
@@ -30,6 +29,7 @@ from k8sbench.results.groups import grouping
 from k8sbench.results.groups.known import KnownGroups
 from k8sbench.results.report import document
 from k8sbench.results.report.document import ListedRun
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.interface import RunFilter
 
 T = TypeVar("T")

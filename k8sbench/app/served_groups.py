@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from k8sbench.app.known_groups import RunsById
 from k8sbench.model.errors import BenchError, NotFound, OperatorLost
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Baseline, Run
 from k8sbench.model.series import Judged
 from k8sbench.results.groups import nights
 from k8sbench.results.judged_series import acceptances, with_acceptances
+from k8sbench.results.stored_groups import RunsById
 from k8sbench.store.interface import RunFilter
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ import msgspec
 
 from k8sbench import limits
 from k8sbench.app import connections, serve, stores
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.serve import ServedNamespace
 from k8sbench.lifecycle.context import Reporter
 from k8sbench.lifecycle.stop import Stop
@@ -27,6 +26,7 @@ from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.plain_text import counted
 from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.interface import RunFilter, Store
 from k8sbench.threads import internal
 

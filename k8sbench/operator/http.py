@@ -39,7 +39,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from k8sbench import limits
 from k8sbench.app import benchmarks, reports, stores
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.app.run_list import rejections, with_rejection
 from k8sbench.app.run_status import log_files
 from k8sbench.messages import Lang
@@ -55,6 +54,7 @@ from k8sbench.operator.controller import OperatorState
 from k8sbench.results.groups import selection
 from k8sbench.results.report import document
 from k8sbench.results.report.document import ListedRun, RunStatus
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.group_interface import GroupedStore
 from k8sbench.store.interface import RunFilter
 

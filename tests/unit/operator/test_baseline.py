@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from k8sbench.app import comparisons, stores
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.series import Alternation, Judged, Open
 from k8sbench.operator.controller import OperatorSettings, OperatorState
 from k8sbench.operator.metrics import Metrics
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.open_store import open_store
 from tests.results.groups.sides import A, B, new, old
 from tests.results.report.factory import START, repeats, run

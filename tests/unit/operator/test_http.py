@@ -18,7 +18,6 @@ import pytest
 import urllib3
 
 from k8sbench.app import comparisons
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import NotFound, UsageError
 from k8sbench.model.facts import facts_of
 from k8sbench.model.group import Group, GroupList
@@ -35,6 +34,7 @@ from k8sbench.operator.controller import (
     PlaceLook,
 )
 from k8sbench.operator.metrics import Metrics
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.database import DATABASE
 from k8sbench.store.open_store import open_store
 from k8sbench.store.sql_store import SqlStore

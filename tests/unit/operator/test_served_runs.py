@@ -28,7 +28,6 @@ from k8sbench.app import (
     stores,
 )
 from k8sbench.app.answers import StoresRead
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.client import Client
 from k8sbench.lifecycle.context import Note
 from k8sbench.lifecycle.stop import Stop
@@ -39,6 +38,7 @@ from k8sbench.model.request import ClusterAccess, CollectOptions
 from k8sbench.model.run import Run
 from k8sbench.operator import http
 from k8sbench.results.groups.selection import Report, Wanted
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.interface import RunFilter, Store
 from k8sbench.store.open_store import open_store
 from tests.harness.cluster.limits import shorten

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from k8sbench.app.known_groups import StoredGroups
 from k8sbench.model.errors import Finding, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.phase import Phase
@@ -14,6 +13,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
 from k8sbench.results.groups import grouping, nights, selection, series
 from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store import exchange, group_index
 from k8sbench.store.interface import RunFilter
 from k8sbench.store.open_store import open_store

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import msgspec
 
-from k8sbench.lifecycle.context import Note
 from k8sbench.model.errors import FORMER_IDS, StoreError
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.profile import IterationRange
@@ -33,7 +32,7 @@ class StoredGroups:
     def __init__(
         self,
         store: GroupedStore,
-        note: Note,
+        note: Callable[[str], None],
         *,
         lost: Mapping[str, Run] | None = None,
         accept: Collection[str] = (),
@@ -83,7 +82,7 @@ class StoredGroups:
         """Return a run as it is now; None if it cannot be read."""
         return self._lost.get(run_id) or self._store.read_run(run_id)
 
-    def _follow_changes(self, note: Note) -> None:
+    def _follow_changes(self, note: Callable[[str], None]) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""
         # Before the rows: what changes meanwhile is as new in them.
         versions = self._index.changed_sets()
