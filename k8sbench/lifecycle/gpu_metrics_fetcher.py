@@ -18,12 +18,14 @@ import msgspec
 from k8sbench.lifecycle import run_artifacts
 from k8sbench.lifecycle.context import Reporter, RunContext
 from k8sbench.lifecycle.stop import Stop
+from k8sbench.messages import note, quoted
 from k8sbench.model import times
 from k8sbench.model.errors import BenchError, StoreError
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery
 from k8sbench.model.measurement import Measurement, SteadyPart
+from k8sbench.model.missing import written
 from k8sbench.model.phase import ReplicaState
-from k8sbench.model.run import GPU_METRICS_OWED, Run
+from k8sbench.model.run import Run
 from k8sbench.ports.metrics import MetricSource
 from k8sbench.threads import Threads, internal
 
@@ -99,9 +101,10 @@ class GpuMetricsFetcher:
         if self._steady(run, found) is None:
             return found
         is_collected = run.location is not None and run.planned is not None
-        way = f" Fetch them with: k8sbench collect {run.run_id}" if is_collected else ""
-        missing = found.missing | {"gpu_metrics": f"{GPU_METRICS_OWED}{way}"}
-        return msgspec.structs.replace(found, missing=missing)
+        why = note("no-gpu-metrics-yet")
+        if is_collected:
+            why = note("no-gpu-metrics-yet-collect", run=run.run_id)
+        return found.without({"gpu_metrics": why})
 
     def _steady(self, run: Run, found: Measurement | None) -> SteadyPart | None:
         """Return the part whose metrics are to be fetched; None: none are."""
@@ -209,7 +212,10 @@ class GpuMetricsFetcher:
                 if one.series:
                     lines = b"\n".join(map(msgspec.json.encode, one.series))
                     store.write_artifact(run_id, series_file(one.source), lines.decode() + "\n")
-            rest = [msgspec.structs.replace(one, series=()) for one in found]
+            rest = [
+                msgspec.structs.asdict(one) | {"series": (), "missing": written(one.missing)}
+                for one in found
+            ]
             run_artifacts.keep_value(store, run_id, FETCHED, rest)
             measured = store.run(run_id).measurement
             if measured is not None:
@@ -240,5 +246,8 @@ def _fetched(source: MetricSource, wanted: SeriesQuery) -> Fetched:
     try:
         return source.fetch(wanted)
     except Exception as wrong:  # the run is measured, whatever becomes of its GPU metrics
-        why = wrong.message if isinstance(wrong, BenchError) else f"{type(wrong).__name__}: {wrong}"
-        return Fetched(source=source.name, missing={"*": f"The source failed: {why}"})
+        why = quoted(f"{type(wrong).__name__}: {wrong}")
+        if isinstance(wrong, BenchError):
+            why = wrong.note
+        missing = {"*": note("no-gpu-metrics-source-failed", why=why)}
+        return Fetched(source=source.name, missing=missing)

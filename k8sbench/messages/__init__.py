@@ -9,16 +9,18 @@ and a language may order the arguments as it needs, neither of which gettext has
 from __future__ import annotations
 
 from k8sbench.messages.catalogue import has_message, ids, text, written
-from k8sbench.messages.note import Arg, Lang, Note, note, of_catalog, quoted
+from k8sbench.messages.note import Arg, Lang, Note, and_list, note, of_catalog, or_list, quoted
 
 __all__ = [
     "Arg",
     "Lang",
     "Note",
+    "and_list",
     "has_message",
     "ids",
     "note",
     "of_catalog",
+    "or_list",
     "quoted",
     "text",
     "written",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -26,7 +27,9 @@ class Note(msgspec.Struct, frozen=True):
         return hash((self.id, *sorted(self.args)))
 
 
-Arg = str | int | Note | tuple[str | int | Note, ...]
+Member = str | int | Note
+"""Member of a list."""
+Arg = Member | tuple[Member, ...]
 """Value of an argument."""
 
 
@@ -38,6 +41,18 @@ def note(name: str, /, **args: Arg) -> Note:
 def of_catalog(text: str) -> Note:
     """Make a note of a text of the catalog, which is English."""
     return Note("catalog-text", {"text": text})
+
+
+def and_list(values: Sequence[Member]) -> Member:
+    """Write a list as ``a``, ``a and b``, ``a, b and c``."""
+    *first, last = values
+    return note("and-list", first=tuple(first), last=last) if first else last
+
+
+def or_list(values: Sequence[Member]) -> Member:
+    """Write a list as ``a``, ``a or b``, ``a, b or c``."""
+    *first, last = values
+    return note("or-list", first=tuple(first), last=last) if first else last
 
 
 def quoted(text: str) -> Note:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from k8sbench.messages import note
+from k8sbench.messages import Note, note
 from k8sbench.model.facts import Facts
 from k8sbench.model.fingerprint import Fingerprint
 from k8sbench.model.group import NOTHING_STATES_GPUS, Figure, Group
@@ -77,7 +77,7 @@ def number_format(facts: Facts, effective: str | None, gpu_model: str | None) ->
 
 def beyond_peak(
     measurement: Measurement, rate: float, model: Fingerprint | None, gpu_model: str | None
-) -> str | None:
+) -> Note | None:
     """Return why ``rate`` exceeds the GPUs' peak, or None.
 
     ``rate`` is samples/s of the job. There is no check for another model than the catalog's, for
@@ -103,7 +103,7 @@ def beyond_peak(
     done = tflops(model, rate, measurement.gpus)
     if done <= limit:
         return None
-    return f"{done:.1f} TFLOP/s per GPU are more than the peak of {gpu_model}, {limit:g}."
+    return note("above-peak", speed=f"{done:.1f}", gpu=str(gpu_model), peak=f"{limit:g}")
 
 
 RESIDUAL = {"deeplabv3p", "resnet50", "tsm"}
@@ -116,7 +116,7 @@ def beyond_fp32(
     model: Fingerprint | None,
     gpu_model: str | None,
     benchmark: str | None,
-) -> str | None:
+) -> Note | None:
     """Return why a rate in FP32 needs TF32, or None.
 
     The limit is :attr:`Peak.residual_share` of the GPU's FP32 peak. There is no check where TF32 is
@@ -133,9 +133,12 @@ def beyond_fp32(
     share = tflops(model, rate, measurement.gpus) / peak.fp32
     if share <= peak.residual_share:
         return None
-    return (
-        f"{share * peak.fp32:.1f} TFLOP/s per GPU are {100 * share:.0f} % of the FP32 peak of "
-        f"{gpu_model}; without TF32 this model reaches at most {100 * peak.residual_share:.0f} %."
+    return note(
+        "tf32-likely",
+        speed=f"{share * peak.fp32:.1f}",
+        share=f"{100 * share:.0f} %",
+        gpu=str(gpu_model),
+        most=f"{100 * peak.residual_share:.0f} %",
     )
 
 

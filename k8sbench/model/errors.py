@@ -36,7 +36,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench import messages
-from k8sbench.messages import Note
+from k8sbench.messages import Note, note, quoted
 from k8sbench.model.masking import mask_fields, mask_note, masked
 from k8sbench.model.plain_text import readable
 from k8sbench.model.sample import Place
@@ -56,13 +56,19 @@ class BenchError(Exception):
     cause_id: str | None = None
     """Stable id of the cause (``operator-down``); None without one."""
 
-    def __init__(self, message: str, action: str = "") -> None:
-        self.message = masked(message)
+    def __init__(self, message: Note | str, action: str = "") -> None:
+        self._note = mask_note(message) if isinstance(message, Note) else None
+        self.message = masked(message if isinstance(message, str) else messages.text("en", message))
         self.action = masked(action)
         super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} {self.action}".rstrip()
+
+    @property
+    def note(self) -> Note:
+        """The problem as a message."""
+        return self._note or quoted(self.message)
 
 
 class UsageError(BenchError):
@@ -82,11 +88,20 @@ class InputError(UsageError):
     """
 
     def __init__(
-        self, message: str, action: str = "", *, file: str | None = None, line: int | None = None
+        self,
+        message: Note | str,
+        action: str = "",
+        *,
+        file: str | None = None,
+        line: int | None = None,
     ) -> None:
         file = None if file is None else readable(file)
-        where = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
-        super().__init__(where + message, action)
+        place = file if line is None else f"{file}:{line}"
+        if place is not None and isinstance(message, Note):
+            message = note("of-file", place=place, problem=message)
+        elif place is not None:
+            message = f"{place}: {message}"
+        super().__init__(message, action)
         self.file = file
         self.line = line
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.messages import Note, note
+
 OverTime = Literal["mean", "peak", "increase", "count", "share", "new"]
 """Aggregation over time.
 
@@ -44,9 +46,9 @@ NO_BITS = (float(0x7FFF_FFF0), float(0x7FFF_FFFF))
 PLAUSIBLE_WATTS = (3.0, 1e4)
 """The same of a GPU's power by its counter of energy: an idle GPU draws more than 3 W."""
 HELD_DOWN = {
-    0x20: "heat, by the driver",
-    0x40: "heat, by the hardware",
-    0x80: "a power brake from outside",
+    0x20: note("held-down-by-driver"),
+    0x40: note("held-down-by-hardware"),
+    0x80: note("held-down-by-power-brake"),
 }
 """NVML's clock event reasons that a healthy node does not show.
 
@@ -351,7 +353,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
     source: SourceName
     series: tuple[Series, ...] = ()
-    missing: dict[str, str] = {}
+    missing: dict[str, Note] = {}
     """Metric → reason for its absence; key ``*`` for all metrics."""
     shared: tuple[Shared, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
 
+from k8sbench.messages import Note, quoted
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Gpu
+from k8sbench.model.missing import written
 from k8sbench.model.sample import Place
 
 SCHEMA = 2
@@ -398,11 +400,35 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     losses_digest: str | None = None
     """The same of the losses alone, to find logs of one job; None where they hardly differ."""
     missing: dict[str, str] = {}
-    """Path of each figure that is None → why."""
+    """Path of each figure that is None → why, in English: the texts of ``missing_notes``."""
+    missing_notes: dict[str, Note] = {}
+    """The same reasons as messages; one of a store of 0.5, or of another program, has none."""
     verdict: Verdict
     """``rejected`` if a reason of severity ``reject`` was not accepted."""
     reasons: tuple[Finding, ...]
     """Reasons against the figures, and warnings."""
+
+    def __post_init__(self) -> None:
+        # Stores are read without writing a message: a text that is there stays.
+        if not self.missing_notes.keys() <= self.missing.keys():
+            texts = written(self.missing_notes) | self.missing
+            msgspec.structs.force_setattr(self, "missing", texts)
+
+    def why(self, path: str) -> Note | None:
+        """Return why a figure is missing; None if nothing says so."""
+        if path in self.missing_notes:
+            return self.missing_notes[path]
+        return quoted(self.missing[path]) if path in self.missing else None
+
+    def without(self, reasons: Mapping[str, Note], instead_of: Collection[str] = ()) -> Measurement:
+        """Return this measurement with reasons for missing figures, by their paths.
+
+        They replace former ones of the same paths, and those of ``instead_of``.
+        """
+        gone = {*reasons, *instead_of}
+        texts = {path: why for path, why in self.missing.items() if path not in gone}
+        notes = {path: why for path, why in self.missing_notes.items() if path not in gone}
+        return msgspec.structs.replace(self, missing=texts, missing_notes={**notes, **reasons})
 
     @property
     def data_digest(self) -> str | None:
@@ -453,10 +479,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_profile_of(self, other: Measurement) -> Measurement:
         """Return this measurement with the profile of another one, or its reason for none."""
-        missing = {path: why for path, why in self.missing.items() if path != PROFILE}
-        if PROFILE in other.missing:
-            missing[PROFILE] = other.missing[PROFILE]
-        return msgspec.structs.replace(self, profile=other.profile, missing=missing)
+        why = other.why(PROFILE)
+        found = self.without({} if why is None else {PROFILE: why}, instead_of=[PROFILE])
+        return msgspec.structs.replace(found, profile=other.profile)
 
     def is_same_log(self, other: Measurement) -> bool:
         """Return True if two logs have the same records and times.

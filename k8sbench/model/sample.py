@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench.messages import Note
 from k8sbench.model.masking import mask_fields
 
 
@@ -296,6 +297,8 @@ class Fact(_Printed, frozen=True, kw_only=True):
 
     name: str
     value: str
+    note: Note | None = None
+    """The value as a message, if it is a sentence of ours; ``value`` is its English text."""
 
     def like(self, name: str, value: str) -> Fact:
         """Derive another fact of the same line."""
@@ -311,7 +314,7 @@ class Mark(_Printed, frozen=True, kw_only=True):
     """An event of the run, reported at this line."""
 
     kind: MarkKind
-    values: dict[str, float | str | None] = {}
+    values: dict[str, float | str | Note | None] = {}
     stamp: float | None = None
 
     def number(self, name: str) -> float | None:

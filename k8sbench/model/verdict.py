@@ -11,16 +11,16 @@ from typing import TypeVar
 
 import msgspec
 
-from k8sbench.messages import Note
+from k8sbench.messages import Note, note
 from k8sbench.model.errors import FORMER_IDS, Finding, Severity
 from k8sbench.model.group import Member
 from k8sbench.model.measurement import Measurement, Verdict
 from k8sbench.model.sample import Place
 
-REJECTED = "Rejected; the figures are under unverified."
+REJECTED = note("no-throughput-rejected")
 """Reason why a rejected measurement has no throughput."""
-NO_EVALUATION = "The log holds no evaluation."
-NO_VALUE = "No value of the log's evaluations is read."
+NO_EVALUATION = note("no-accuracy-no-evaluation")
+NO_VALUE = note("no-accuracy-no-value")
 """Reasons why a measurement has no accuracy."""
 
 _F = TypeVar("_F")
@@ -49,16 +49,14 @@ def with_reasons(
     marked = sorted(mark_accepted(reasons, accept), key=lambda reason: reason.severity != "reject")
     figures = measurement.throughput or measurement.unverified
     verdict, throughput, unverified = _decide(figures, valid=figure_counts(marked))
-    missing = dict(measurement.missing)
     if unverified is not None:
-        missing["throughput"] = REJECTED
+        measurement = measurement.without({"throughput": REJECTED})
     return msgspec.structs.replace(
         measurement,
         reasons=tuple(marked),
         verdict=verdict,
         throughput=throughput,
         unverified=unverified,
-        missing=missing,
     )
 
 

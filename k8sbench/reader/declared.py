@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
+from k8sbench.messages import Note, note
 from k8sbench.model.log_format import ExpressionMatches, LogFormat
 from k8sbench.model.notation import (
     MANY,
@@ -422,8 +423,8 @@ _SPLIT = re.compile(r"([-+]?[\d.]+(?:[eE][-+]?\d+)?)(\D.*)", re.DOTALL)
 _THOUSANDS = re.compile(r"\d{1,3}(?:[,'_ ]\d{3})+(?:\.\d*)?")
 _SPEEDS = {"rate", "step_seconds", "data_seconds", "elapsed", "added_seconds"}
 """Groups that have a unit."""
-NOT_A_NUMBER = "which is not a number"
-_SEPARATED = f"{NOT_A_NUMBER} unless `thousands` declares its separator"
+NOT_A_NUMBER = note("unread-not-a-number")
+_SEPARATED = note("unread-separated")
 
 
 def after(text: str, *, is_time: bool) -> tuple[Unit | None, int]:
@@ -492,7 +493,7 @@ class Problem(NamedTuple):
 
     name: str
     text: str
-    why: str
+    why: Note
     """Clause that follows the text: ``which is not a number``."""
 
 
@@ -548,33 +549,35 @@ class Converted:
         if number is None:
             why = _SEPARATED if _THOUSANDS.fullmatch(plain) else NOT_A_NUMBER
         elif self._is_torn(name, ahead, behind):
-            why = "which is part of a number; match all of it, and declare `thousands`"
+            why = note("unread-part-of-a-number")
         elif is_one and (_SEVERAL.match(behind.lstrip(" ms")) or _SEVERAL_BEFORE.search(ahead)):
-            why = "which is the time of several steps; print that of one"
+            why = note("unread-several-steps")
         else:
-            why = ""
+            other = None
             if is_declared:
-                why = next((self._other(each) for each in (near, label) if each), "")
-                if not why and found and own is None and found.scale != unit.scale:
+                others = (self._other(each) for each in (near, label) if each)
+                other = next(others, None)
+                if not other and found and own is None and found.scale != unit.scale:
                     right = unit._replace(scale=found.scale)
-                    why = f"whose unit is not {declared.unit}; declare `unit: {right}`"
-            if not why:
+                    other = note("unread-other-unit", unit=declared.unit, right=str(right))
+            if other is None:
                 by = found if own or not is_declared else unit
                 default = unit.scale if is_time == unit.is_time else 1.0
                 scale = by.scale if by else default
                 return plain if scale == 1.0 else repr(number * scale)
+            why = other
         self.problems.append(Problem(name, text, why))
         return f"{text}?"
 
-    def _other(self, found: Unit) -> str:
-        """Say how a unit beside the number counts something else; else empty."""
+    def _other(self, found: Unit) -> Note | None:
+        """Say how a unit beside the number counts something else; else None."""
         declared, unit = self._numbers.declared, self._numbers.unit
         is_other = found.kind and unit.kind and found.kind != unit.kind
         if is_other and not found.is_time:  # a time is printed without what it is of
-            return f"whose unit is {found.noun}/s, not {declared.unit}"
+            return note("unread-other-count", found=f"{found.noun}/s", unit=declared.unit)
         if found.per_card and declared.per == "job":
-            return "which is of one GPU; declare `per: card`"
-        return ""
+            return note("unread-of-one-gpu")
+        return None
 
     def _around(self, name: str) -> tuple[str, str]:
         """Return the texts before and after a group, or the path of its key."""

@@ -10,6 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from k8sbench import messages
+from k8sbench.messages import Note
 from k8sbench.model.sample import Fact, Mark, MarkKind
 
 NumberedLine = tuple[int, str]
@@ -128,11 +132,15 @@ class CleanLine(NamedTuple):
         """A fact that stands on this line."""
         return Fact(line=self.number, text=self.text, source=self.source, name=name, value=value)
 
+    def doubt(self, name: str, why: Note) -> Fact:
+        """A fact that this line shows, which is a sentence of ours."""
+        return msgspec.structs.replace(self.fact(name, messages.text("en", why)), note=why)
+
     def mark(
         self,
         kind: MarkKind,
         text: str | None = None,
-        values: Mapping[str, float | str | None] | None = None,
+        values: Mapping[str, float | str | Note | None] | None = None,
         stamp: float | None = None,
     ) -> Mark:
         """Build a mark; ``text`` is the relevant part of the line."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from k8sbench.messages import note
 from k8sbench.model import clock_note
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Evaluation, Fact, Item, Mark, Record
@@ -216,9 +217,8 @@ class _Head:
     def unused(self) -> UnreadProgram:
         """The program because of which lines of this family are not used."""
         return UnreadProgram(
-            f"a program that prints {self.yields_to!r}",
-            f"the rates of {self.family.title} in it leave out a part of each iteration, and no"
-            " family reads its own lines",
+            note("unread-program-that-prints", text=repr(self.yields_to)),
+            note("unread-program-part-of-iterations", family=self.family.title),
         )
 
     def is_further_header(self, line: NumberedLine) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from k8sbench.messages import Note, note
+
 
 class UnreadProgram(NamedTuple):
     """A program whose log is recognised, and not read."""
 
-    title: str
+    title: str | Note
     """The program, for people."""
-    reason: str
+    reason: Note
     """Reason not to read its logs: the end of a sentence."""
 
 
@@ -22,7 +24,7 @@ class _Sign(NamedTuple):
     needle: str
     """Literal text that every line holds by which the program is recognised."""
     pattern: re.Pattern[str]
-    reason: str
+    reason: Note
 
 
 _SIGNS = (
@@ -30,26 +32,25 @@ _SIGNS = (
         "Composer (LLM Foundry)",
         "\t Train ",
         re.compile(r"\t Train [a-z_]+/[\w/]+: \S"),
-        "each of its records has several lines",
+        note("unread-program-several-lines"),
     ),
     _Sign(
         "DLLogger",
         "DLL",
         re.compile(r'\bDLL \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ - |\bDLLL \{"'),
-        "each program that uses it chooses other lines and names for its numbers, and only NVIDIA's"
-        " ResNet-50 of PyTorch has a family",
+        note("unread-program-own-lines"),
     ),
     _Sign(
         "Ultralytics",
         "Ultralytics ",
         re.compile(r"\bUltralytics (?:YOLOv)?\d+\.\d+\.\d+\S* \S* ?Python-\d+\.\d+"),
-        "it prints a progress bar for each epoch, and no line of a step",
+        note("unread-program-progress-bar"),
     ),
     _Sign(
         "icefall",
         "tot_loss[",
         re.compile(r"\bEpoch \d+, batch \d+, .*\btot_loss\["),
-        "its lines state neither a rate nor a time, and only the stamps in front of them tell it",
+        note("unread-program-stamps"),
     ),
 )
 NEEDLES = frozenset(sign.needle for sign in _SIGNS)

@@ -15,6 +15,7 @@ from k8sbench.adapters.metrics import prometheus_api
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import WELL_KNOWN
 from k8sbench.model.gpu_metrics import SeriesQuery
+from k8sbench.model.missing import written
 from tests.harness.cluster import fault_proxy, following, manifests
 from tests.harness.cluster.limits import shorten
 from tests.harness.cluster.namespace import Namespace
@@ -55,7 +56,7 @@ def found_by(kubeconfig: Path, place: str = "auto") -> Iterator[PrometheusSource
 def why(source: PrometheusSource) -> str:
     found = source.fetch(WANTED)
     assert found.series == ()
-    return found.missing["*"]
+    return written(found.missing)["*"]
 
 
 def service(namespace: Namespace) -> None:

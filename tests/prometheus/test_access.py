@@ -14,6 +14,7 @@ from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.app import connections
 from k8sbench.model.errors import UsageError
 from k8sbench.model.gpu_metrics import Fetched
+from k8sbench.model.missing import written
 from tests.harness.cluster.limits import shorten
 from tests.prometheus import fronts
 from tests.prometheus.conftest import Start
@@ -26,7 +27,7 @@ SAMPLES = utilization(labels(UUIDS[0], **renamed(PODS[0])))
 def why(found: Fetched) -> str:
     assert found.series == ()
     assert [*found.missing] == ["*"]
-    return found.missing["*"]
+    return written(found.missing)["*"]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from k8sbench.model.gpu_metrics import Shared
+from k8sbench.model.missing import written
 from tests.harness.prometheus import Samples
 from tests.prometheus.conftest import Start
 from tests.prometheus.examples import (
@@ -126,7 +127,7 @@ def test_of_a_divided_gpu_only_the_runs_parts_count(start: Start) -> None:
         ("gr_engine_active", UUIDS[1], "7 (1g.5gb)"),
     ]
     assert found.shared == ()
-    assert "parts of divided ones (MIG)" in found.missing["power"]
+    assert "parts of divided ones (MIG)" in written(found.missing)["power"]
 
 
 def test_another_pod_on_a_gpu_of_ours_is_found_and_so_is_a_second_of_the_run(start: Start) -> None:
@@ -285,7 +286,7 @@ def test_without_labels_of_pods_the_log_says_which_gpus_are_ours(start: Start) -
 
 def test_without_labels_and_without_a_log_there_is_a_reason(start: Start) -> None:
     server = start(*(unlabelled(uuid) for uuid in UUIDS[:2]))
-    assert fetch(server.url).missing == {
+    assert written(fetch(server.url).missing) == {
         "*": f"Prometheus at {server.url} has no GPU metrics that name the run's pods, or a UUID of"
         " its log: it scrapes no DCGM exporter on its nodes, or one that was started without"
         " DCGM_EXPORTER_KUBERNETES=true."

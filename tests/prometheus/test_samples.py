@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from k8sbench.adapters.metrics import prometheus_api
+from k8sbench.messages import note
 from k8sbench.model.gpu_metrics import METRICS, Gpu
+from k8sbench.model.missing import written
 from tests.harness.prometheus import Samples
 from tests.prometheus.conftest import Start
 from tests.prometheus.examples import (
@@ -48,7 +50,7 @@ def test_a_sample_on_each_edge_of_the_window_counts_and_one_comes_after_it(start
     server = start(utilization(OURS))
     (series,) = fetch(server.url).series
     assert (series.at[0], series.at[-1], len(series.at)) == (START, END, 41)
-    assert "no window" in fetch(server.url, wanted(end=START)).missing["*"]
+    assert "no window" in written(fetch(server.url, wanted(end=START)).missing)["*"]
     # The last sample is there one interval after the end.
     assert opened(server.url).settles_in(wanted()) == 30.0
     assert opened(server.url).settles_in(wanted({"other-0": None})) == 0.0
@@ -63,7 +65,7 @@ def test_every_field_of_the_table_becomes_its_metric_in_its_unit(start: Start) -
         factor = metric.dcgm[0].factor
         assert series.values[:2] == pytest.approx((10 * factor, 20 * factor)), metric.id
     without = {metric.id for metric in METRICS if not metric.dcgm}
-    assert found.missing == dict.fromkeys(without, "DCGM has no such field.")
+    assert found.missing == dict.fromkeys(without, note("no-gpu-metric-field"))
 
 
 def test_an_older_name_of_a_field_counts_where_there_is_no_newer_one(start: Start) -> None:
@@ -127,9 +129,9 @@ def test_what_a_gpu_does_not_have_is_missing_with_its_reason(start: Start) -> No
     )
     found = fetch(server.url)
     assert [series.metric for series in found.series] == ["gpu_utilization"]
-    assert "DCGM reports no value" in found.missing["sm_active"]
-    assert "DCGM reports no value" in found.missing["dram_active"]
-    assert "There is no DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in found.missing["tensor_active"]
+    assert "DCGM reports no value" in written(found.missing)["sm_active"]
+    assert "DCGM reports no value" in written(found.missing)["dram_active"]
+    assert "There is no DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" in written(found.missing)["tensor_active"]
     assert {metric.id for metric in METRICS} == {"gpu_utilization", *found.missing}
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from k8sbench.messages import note
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Fact, Mark, Record
 from k8sbench.reader import declared
@@ -41,7 +42,7 @@ def test_what_matches_and_cannot_be_read_is_named(text: str) -> None:
     (found,) = read(BY_RATE, LINE.replace("64.5", text))
     assert isinstance(found, Mark)
     assert found.kind == "unread"
-    assert found.values == {"name": "rate", "text": text, "why": "which is not a number"}
+    assert found.values == {"name": "rate", "text": text, "why": note("unread-not-a-number")}
 
 
 @pytest.mark.parametrize(

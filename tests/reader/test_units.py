@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from k8sbench import messages
+from k8sbench.messages import Note
 from k8sbench.model import notation
 from k8sbench.model.log_format import LogFormat
 from k8sbench.model.sample import Mark, Record
@@ -103,7 +105,9 @@ def read(line: str, number: str, unit: str, **changes: Any) -> Record | str:
     assert len(items) == 1
     (item,) = items
     if isinstance(item, Mark):
-        return str(item.values["why"])
+        why = item.values["why"]
+        assert isinstance(why, Note)
+        return messages.text("en", why)
     assert isinstance(item, Record)
     return item
 

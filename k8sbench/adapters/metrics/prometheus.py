@@ -31,6 +31,7 @@ from k8sbench.adapters.metrics.prometheus_api import (
     SeriesRow,
     Way,
 )
+from k8sbench.messages import Note, note, or_list, quoted
 from k8sbench.model.gpu_metrics import (
     BY_ID,
     EXPORTER_SECONDS,
@@ -98,17 +99,16 @@ class PrometheusSource(MetricSource):
             window = self._window(wanted, deadline)
             rows = self._samples(window, deadline)
         except PrometheusFault as fault:
-            return Fetched(source=self.name, missing={"*": str(fault)})
+            return Fetched(source=self.name, missing={"*": quoted(str(fault))})
         if not window.uuids:
-            why = (
-                f"{window.way.name} has no GPU metrics that name the run's pods, or a UUID of its"
-                " log: it scrapes no DCGM exporter on its nodes, or one that was started without"
-                " DCGM_EXPORTER_KUBERNETES=true."
-            )
+            why = note("no-gpu-metrics-of-pods", prometheus=window.way.name)
             return Fetched(source=self.name, missing={"*": why}, warnings=(*window.warnings,))
         fetched = attribute(rows, wanted, self.name)
-        why = f"{window.way.name} has no sample of the run's GPUs in its window."
-        nothing = {"*": " ".join([why, *window.warnings])}
+        why = note("no-gpu-metrics-in-window", prometheus=window.way.name)
+        if window.warnings:
+            warnings = quoted(" ".join(window.warnings))
+            why = note("two-sentences", one=why, other=warnings)
+        nothing = {"*": why}
         return msgspec.structs.replace(
             fetched, missing=fetched.missing or nothing, warnings=(*window.warnings,)
         )
@@ -304,7 +304,7 @@ def attribute(rows: Sequence[Labelled], wanted: SeriesQuery, source: SourceName)
         by_gpu[key].append((row, _workload(row.labels, styles)))
     series: list[Series] = []
     shared: list[Shared] = []
-    missing: dict[str, str] = {}
+    missing: dict[str, Note] = {}
     for key, known in by_gpu.items():
         pods = {pod for _, pod in known if pod is not None and pod in own}
         if not pods and key not in {(uuid, "") for uuid in wanted.uuids}:
@@ -396,17 +396,15 @@ def _gpu(rows: Sequence[Labelled], key: _Key, pods: Collection[_Pod], wanted: Se
 
 def _choose_series(
     rows: Iterable[tuple[Labelled, int]], gpu: Gpu, source: SourceName
-) -> tuple[list[Series], dict[str, str]]:
+) -> tuple[list[Series], dict[str, Note]]:
     """Return a GPU's best series per metric, and its missing metrics."""
     by_metric: dict[str, list[tuple[tuple[int, int, int, str], Labelled]]] = defaultdict(list)
-    missing: dict[str, str] = {}
+    missing: dict[str, Note] = {}
     for row, whose in rows:
         name = row.labels["__name__"]
         metric, place, field = _FIELDS[name]
         if gpu.mig is not None and BY_ID[metric].of_whole_gpu:
-            missing[metric] = (
-                f"{name} is of a whole GPU, and the run had parts of divided ones (MIG)."
-            )
+            missing[metric] = note("no-gpu-metric-of-parts", field=name)
             continue
         kept = [
             (at, value)
@@ -415,7 +413,7 @@ def _choose_series(
         ]
         if not kept:
             if row.at:
-                missing[metric] = f"The GPU does not have {name}: DCGM reports no value."
+                missing[metric] = note("no-gpu-metric-value", field=name)
             continue
         at, values = zip(*kept, strict=True)
         # The exporter, and the Prometheus replica that scraped it.
@@ -472,13 +470,11 @@ def _interval(series: Iterable[Series]) -> float | None:
     return min(intervals, default=None)
 
 
-def _why_none(metric: GpuMetric) -> str:
+def _why_none(metric: GpuMetric) -> Note:
     if not metric.dcgm:
-        return "DCGM has no such field."
-    return (
-        f"There is no {' and no '.join(field.name for field in metric.dcgm)} of the run's GPUs: the"
-        " exporter does not collect it, or the GPU does not have it."
-    )
+        return note("no-gpu-metric-field")
+    names = or_list([field.name for field in metric.dcgm])
+    return note("no-gpu-metric-collected", fields=names)
 
 
 def _place(series: Series) -> tuple[int, str, str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from k8sbench.messages import note, quoted
 from k8sbench.model.errors import StoreError
 from k8sbench.model.gpu_metrics import Fetched, SeriesQuery, SourceName
 from k8sbench.ports.metrics import MetricSource
@@ -42,5 +43,6 @@ class TrainerSource(MetricSource):
                             for item in reader.read(CleanLine(number, text)):
                                 series.add(item)
         except (OSError, StoreError) as error:
-            return Fetched(source=self.name, missing={"*": f"The logs cannot be read: {error}."})
+            why = note("no-gpu-metrics-logs", why=quoted(str(error)))
+            return Fetched(source=self.name, missing={"*": why})
         return series.fetched()

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.notation import Match
 from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.reader.family import (
@@ -62,19 +63,8 @@ _RECORD = padded(
 )
 _COUNT = r"[1-9]\d{0,11}"
 _WHOLE_TIME = padded(r"Training [Tt]ime ?: (?P<seconds>\d+\.\d\d) ?s\b")
-UNTIMED = "The program took the times of its lines before it waited for the GPU."
-UNWEIGHED = (
-    "Lines leave micro steps out, and nothing tells how many of them end in an optimizer step."
-)
-WEIGHED = "Lines leave micro steps out: those with an optimizer step are weighed as one of {}."
-ONE_KIND = (
-    "Only micro steps with an optimizer step have a line, one of {}: the others may be shorter,"
-    " and the figure too low."
-)
-UNPROVED = (
-    "Only micro steps with an optimizer step have a line, one of {}, and the log does not state the"
-    " time of the whole training, which would tell that of the others."
-)
+UNTIMED = note("clock-mismatch-untimed")
+UNWEIGHED = note("clock-mismatch-unweighed")
 FEWEST_ALONE = 3
 """Lines of optimizer steps in a row from which the others have none, and are not missing."""
 MOST_CLAIMED = 1.05
@@ -103,15 +93,18 @@ class _Claimed(NamedTuple):
     """Sum of the records' seconds."""
     elapsed: float = 0.0
 
-    def doubt(self, later: _Claimed) -> str:
-        """Return why the mean of the lines up to a later moment cannot be; empty if it can."""
+    def doubt(self, later: _Claimed) -> Note | None:
+        """Return why the mean of the lines up to a later moment cannot be; None if it can."""
         iterations, passed = later.iteration - self.iteration, later.elapsed - self.elapsed
         mean = (later.seconds - self.seconds) / max(later.records - self.records, 1)
         if mean * iterations <= MOST_CLAIMED * passed:
-            return ""
-        return (
-            f"Lines say {1000 * mean:.2f} ms of a micro step, and {iterations} micro steps took"
-            f" {passed:.2f} s, {1000 * passed / max(iterations, 1):.2f} ms each."
+            return None
+        return note(
+            "clock-mismatch-micro-steps",
+            mean=f"{1000 * mean:.2f}",
+            steps=iterations,
+            passed=f"{passed:.2f}",
+            each=f"{1000 * passed / max(iterations, 1):.2f}",
         )
 
 
@@ -138,10 +131,10 @@ class _MicroSteps:
         """True if lines leave micro steps out."""
         self.alone = 0
         """Lines with an optimizer step since the latest one without."""
-        self.steps_doubt = ""
-        self.unproved = ""
+        self.steps_doubt: Note | None = None
+        self.unproved: Note | None = None
         """Reason to take the lines for too slow, until another line bears them out."""
-        self.time_doubt = ""
+        self.time_doubt: Note | None = None
         self.stated: set[str] = set()
         """Names of the doubts that were stated."""
         self.others: list[float] = []
@@ -199,10 +192,10 @@ class _MicroSteps:
             return _Mean(math.fsum((*others, new.seconds)) / steps, steps) if is_whole else None
         self.alone = 0 if others else self.alone + 1
         if self.accumulated > 1 and others:
-            self.steps_doubt = WEIGHED.format(self.accumulated)
+            self.steps_doubt = note("sampled-steps-weighed", steps=self.accumulated)
         elif self.accumulated > 1 and self.alone >= FEWEST_ALONE:
-            self.steps_doubt = ONE_KIND.format(self.accumulated)
-            self.unproved = UNPROVED.format(self.accumulated)
+            self.steps_doubt = note("sampled-steps-one-kind", steps=self.accumulated)
+            self.unproved = note("clock-mismatch-unproved", steps=self.accumulated)
         if not others or not self.accumulated:
             return _Mean(new.seconds, None)
         without = math.fsum(others) / len(others)
@@ -270,12 +263,12 @@ class _LitgptReader(LineReader):
             shape = _SAMPLED if mean.steps is None else _SHAPE
             yield msgspec.structs.replace(record, shape=shape)
         # The remaining time of a pretraining is a clock of its own.
-        unproved = "" if texts["remaining"] else rank.unproved
+        unproved = None if texts["remaining"] else rank.unproved
         time_doubt = rank.time_doubt or unproved
         for name, doubt in ((STEPS_DOUBT, rank.steps_doubt), (TIME_DOUBT, time_doubt)):
             if doubt and name not in rank.stated:
                 rank.stated.add(name)
-                yield new.line.fact(name, doubt)
+                yield new.line.doubt(name, doubt)
 
     def _elapsed(self, new: _Line) -> str | None:
         """Return the seconds since the run began, by the remaining time of a pretraining.
@@ -307,7 +300,7 @@ class _LitgptReader(LineReader):
         if self._is_resumed:
             return
         if doubt := _Claimed().doubt(whole):
-            yield line.fact(TIME_DOUBT, doubt)
+            yield line.doubt(TIME_DOUBT, doubt)
         elif not rank.time_doubt:
             yield line.fact(TIME_PROVED, match[0])
 

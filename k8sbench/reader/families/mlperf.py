@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from k8sbench.messages import note
 from k8sbench.model.sample import Fact, Item, Record, Shape
 from k8sbench.reader.family import (
     BEGUN_AT,
@@ -65,10 +66,6 @@ SAME_TIME = 2.0
 """Largest quotient of the time that an event covers and that of its number, in a unit."""
 FEWEST_MISFITS = 3
 """Events that show it: a first one holds a warm-up, one more the change from it."""
-UNKNOWN_COUNT = (
-    "By their speeds and times, {1} events up to that of {0:g} count neither samples nor steps nor"
-    " epochs."
-)
 UNDECIDED = 2000
 """Step times that are kept until a block ends, whose own statement goes before theirs."""
 
@@ -334,7 +331,9 @@ class _MlperfReader(LineReader):
         }
         yield line.mark("summary", f"{_NEEDLE} throughput", whole)
         if self._misfits == FEWEST_MISFITS:
-            yield line.fact(TIME_DOUBT, UNKNOWN_COUNT.format(speed.done, self._misfits))
+            position = f"{speed.done:g}"
+            why = note("clock-mismatch-unknown-count", events=self._misfits, position=position)
+            yield line.doubt(TIME_DOUBT, why)
             self._misfits += 1
         steps = max(round(self._amount) - before, 1)
         yield Record(

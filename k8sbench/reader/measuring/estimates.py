@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.measurement import ESTIMATORS, Throughput
 from k8sbench.model.missing import Missing, figure_of, reasons_of
 from k8sbench.model.sample import COARSEST, Mark, Shape
@@ -18,12 +19,12 @@ from k8sbench.reader.measuring.log_units import NO_LENGTH
 from k8sbench.reader.measuring.rank_records import RankRecords
 from k8sbench.reader.measuring.rank_sums import Span, Tally
 
-VARYING = Missing("The batch changes in the window: the figure is all samples ÷ all time.")
-UNWEIGHTED = Missing("The rates are of steps whose tokens the log does not state, and differ.")
+VARYING = Missing(note("no-estimate-batch-changes"))
+UNWEIGHTED = Missing(note("no-estimate-unequal-steps"))
 UNEQUAL = 0.05
 """Relative difference of the means by equal times and by equal tokens of such rates."""
-NO_BATCH = Missing("The batch is not known; give it with --batch-size.")
-OF_WHOLE_RUN = Missing("The log states one figure for the whole run.")
+NO_BATCH = Missing(note("no-throughput-batch"))
+OF_WHOLE_RUN = Missing(note("no-estimate-whole-run"))
 
 
 class Estimates(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,7 @@ class Estimates(msgspec.Struct, frozen=True, kw_only=True):
         return Throughput(**figures, unit=self.unit)
 
     @property
-    def reasons(self) -> dict[str, str]:
+    def reasons(self) -> dict[str, Note]:
         """Path of each missing figure in a measurement → why it is missing."""
         reasons = reasons_of(self.by_name)
         return {f"throughput.{name}": reason for name, reason in reasons.items()}
@@ -79,7 +80,7 @@ def estimate(
         return _of_whole_run(log, summary, job_batch)
     span = rank.tally.span if rank else None
     if rank is None or span is None or not rank.tally.records or span.time <= 0:
-        return Missing("No training line lies in the window.")
+        return Missing(note("no-throughput-window"))
     if samples is None:
         return NO_BATCH if log_units.conversion(log) else NO_LENGTH
     tally = rank.tally
@@ -125,7 +126,7 @@ def headline(rank: RankRecords | None) -> Estimator:
 
 def _of_printed_steps(rank: RankRecords, samples: float) -> float | Missing:
     if not rank.samples_steps:
-        return Missing("The log's lines cover all steps.")
+        return Missing(note("no-estimate-all-steps-printed"))
     return samples * rank.tally.printed_iterations / rank.tally.printed_time
 
 
@@ -135,20 +136,24 @@ def _of_steady_records(tally: Tally, span: Span, samples: float) -> float | Miss
         return samples * span.iterations / span.time
     if tally.steady_time > 0:
         return samples * tally.steady_iterations / tally.steady_time
-    return Missing("Every record of the window holds an evaluation, a checkpoint or a restart.")
+    return Missing(note("no-estimate-no-steady-record"))
 
 
 def _of_stamps(rank: RankRecords, job_batch: float | None) -> float | Missing:
     if rank.tally.stamped is None:
-        return Missing("Training lines carry no time stamp.")
+        return Missing(note("no-estimate-stamps"))
     first, last = rank.tally.stamped
     seconds = first.seconds_to(last)
     if seconds <= 0:
-        return Missing("The window's first and last time stamp do not differ.")
+        return Missing(note("no-estimate-equal-stamps"))
     if rank.shape.has_coarse_stamps(seconds):
         return Missing(
-            f"The stamps have a resolution of {rank.shape.resolution:g} s, more than "
-            f"{COARSEST:.0%} of the {seconds:g} s between the window's first and last."
+            note(
+                "no-estimate-coarse-stamps",
+                resolution=f"{rank.shape.resolution:g} s",
+                share=f"{COARSEST:.0%}",
+                seconds=f"{seconds:g} s",
+            )
         )
     if job_batch is None:
         return NO_BATCH

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from k8sbench.catalog.published import Accuracy
+from k8sbench.messages import note
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult
@@ -133,16 +134,17 @@ class AiRankEvents:
     def time_to_train(self, target: Accuracy | None, reached: Evaluated | None) -> float | Missing:
         """Seconds from ``test_begin`` to the evaluation that reached the target."""
         if self.begun is None or self.begun.stamp is None:
-            return Missing("The log has no AI-Rank test_begin line.")
+            return Missing(note("no-time-to-train-begin"))
         if target is None:
-            return Missing("No target accuracy is known; --benchmark names one.")
+            return Missing(note("no-time-to-train-target"))
         if reached is None:
-            return Missing(f"No evaluation reached the target of {target.value:g} {target.unit}.")
+            accuracy = f"{target.value:g} {target.unit}"
+            return Missing(note("no-time-to-train-not-reached", target=accuracy))
         seconds = reached.at - self.begun.stamp if reached.elapsed is None else reached.elapsed
         if math.isnan(seconds):
-            return Missing("It ran on several machines, whose clocks contradict each other.")
+            return Missing(note("no-time-to-train-machines"))
         if seconds < 0:
-            return Missing("The evaluation that reaches the target is stamped before the test.")
+            return Missing(note("no-time-to-train-before-test"))
         return seconds
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Arg, Note, and_list, note
 from k8sbench.model import rules, times, verdict
 from k8sbench.model.arithmetic import plain_name
 from k8sbench.model.errors import Finding
@@ -29,7 +30,6 @@ from k8sbench.model.gpu_metrics import (
 from k8sbench.model.kinds import replica_names
 from k8sbench.model.measurement import GpuFigure, GpuMetrics, GpuOfRun, Measurement, SteadyPart
 from k8sbench.model.missing import Missing, figure_of, reasons_of
-from k8sbench.model.plain_text import counted, share
 from k8sbench.model.plan import RunPlan
 from k8sbench.model.run import Run
 from k8sbench.model.sample import Place
@@ -40,6 +40,8 @@ PATH = "gpu_metrics"
 """Prefix of the figures' keys in ``missing``."""
 PREFERRED: tuple[SourceName, ...] = ("prometheus", "dcgm", "trainer", "nvml")
 """Sources, the first of them counting where coverage is equal."""
+NO_SERIES = note("no-gpu-metric-series")
+NO_SOURCE = note("no-gpu-metric-source")
 TITLES = {"prometheus": "Prometheus", "dcgm": "DCGM", "trainer": "trainer", "nvml": "NVML"}
 _OVER_GPUS: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
     "mean": lambda values, shares: sum(map(operator.mul, values, shares)) / sum(shares),
@@ -81,9 +83,7 @@ def completed(
     """Add what the sources had to a measurement, and judge it anew by that."""
     ranked = preferred(fetched)
     gpus = Gpus(ranked)
-    missing = {
-        path: why for path, why in measurement.missing.items() if path.partition(".")[0] != PATH
-    }
+    former = [path for path in measurement.missing if path.partition(".")[0] == PATH]
     choices = {
         metric.id: _choose_source(metric, gpus, wanted, ranked, plan.world_size)
         for metric in METRICS
@@ -91,13 +91,14 @@ def completed(
     chosen = {name: choice for name, choice in choices.items() if isinstance(choice, Chosen)}
     absent = {f"{PATH}.{name}": reason for name, reason in reasons_of(choices).items()}
     if not chosen:
-        why = joined({answer.source: answer.missing.get("*", "") for answer in fetched})
-        missing[PATH] = why or next(iter(absent.values()))
-        return msgspec.structs.replace(measurement, gpu_metrics=None, missing=missing)
-    missing |= absent
+        whole = {one.source: one.missing["*"] for one in fetched if "*" in one.missing}
+        why = joined(whole) or next(iter(absent.values()))
+        return msgspec.structs.replace(
+            measurement.without({PATH: why}, instead_of=former), gpu_metrics=None
+        )
     figures = {name: choice.figure for name, choice in chosen.items()}
     energy = _energy_per_1000(measurement, plan, figures)
-    missing |= reasons_of({f"{PATH}.energy_per_1000_samples": energy})
+    absent |= reasons_of({f"{PATH}.energy_per_1000_samples": energy})
     metrics = GpuMetrics(
         figures=figures,
         gpus=tuple(
@@ -120,7 +121,9 @@ def completed(
     # What the whole steady part shows takes the place of what the end of the log did.
     ids = {reason.id for reason in new}
     kept_reasons = [reason for reason in measurement.reasons if reason.id not in ids]
-    measurement = msgspec.structs.replace(measurement, gpu_metrics=metrics, missing=missing)
+    measurement = msgspec.structs.replace(
+        measurement.without(absent, instead_of=former), gpu_metrics=metrics
+    )
     return verdict.with_reasons(
         measurement, [*kept_reasons, *verdict.mark_accepted(new, accept)], ()
     )
@@ -131,13 +134,11 @@ def _choose_source(
 ) -> Chosen | Missing:
     """Return a metric by its best source."""
     best: tuple[tuple[float, int], Chosen] | None = None
-    why: dict[str, str] = {}
+    why: dict[SourceName, Note] = {}
     for answer in ranked:
         by_gpu: dict[int, WindowFigure] = {}
         lines: dict[int, int] = {}
-        failed = (
-            answer.missing.get(metric.id) or answer.missing.get("*") or "It has no series of it."
-        )
+        failed = answer.missing.get(metric.id) or answer.missing.get("*") or NO_SERIES
         for line, series in enumerate(answer.series, 1):
             if series.metric != metric.id:
                 continue
@@ -148,7 +149,7 @@ def _choose_source(
             elif place not in by_gpu or taken.coverage > by_gpu[place].coverage:
                 by_gpu[place], lines[place] = taken, line
         if by_gpu and metric.over_gpus == "sum" and len(by_gpu) < planned:
-            failed = f"It is known of {share(len(by_gpu), planned, 'GPU')}."
+            failed = note("no-gpu-metric-of-all", known=len(by_gpu), planned=planned)
         elif by_gpu:
             shares = _shares(by_gpu, planned)
             if metric.over_time == "increase":
@@ -172,7 +173,7 @@ def _choose_source(
                 best = rank, Chosen(figure=figure, by_gpu=by_gpu, lines=lines)
             continue
         why[answer.source] = failed
-    return best[1] if best else Missing(joined(why) or "No source has it.")
+    return best[1] if best else Missing(joined(why) or NO_SOURCE)
 
 
 def _shares(by_gpu: Mapping[int, WindowFigure], planned: int) -> dict[int, float]:
@@ -196,7 +197,7 @@ def _energy_per_1000(
         measurement.throughput or measurement.unverified, measurement.estimator, None
     )
     steady = measurement.steady
-    unknown = Missing("It needs a throughput, and power or energy.")
+    unknown = Missing(note("no-energy-per-1000"))
     if not rate or steady is None:
         return unknown
     if "energy" in figures:
@@ -213,15 +214,15 @@ def preferred(fetched: Iterable[Fetched]) -> list[Fetched]:
     return sorted(fetched, key=lambda answer: PREFERRED.index(answer.source))
 
 
-def joined(why: Mapping[str, str]) -> str:
-    """Write the sources' sentences as one; what several say stands once."""
-    by_text: dict[str, list[str]] = {}
-    for source, text in why.items():
-        if text:
-            by_text.setdefault(text, []).append(TITLES.get(source, source))
-    if len(by_text) == 1:
-        return next(iter(by_text))
-    return " ".join(f"{', '.join(sources)}: {text}" for text, sources in by_text.items())
+def joined(why: Mapping[SourceName, Note]) -> Note | None:
+    """Write the sources' sentences as one; what several say stands once. None if none says any."""
+    sources: dict[Note, list[str]] = {}
+    for source, said in why.items():
+        sources.setdefault(said, []).append(TITLES[source])
+    if len(sources) < 2:
+        return next(iter(sources), None)
+    parts = [note("of-sources", sources=tuple(names), why=said) for said, names in sources.items()]
+    return functools.reduce(lambda one, other: note("two-sentences", one=one, other=other), parts)
 
 
 class Gpus:
@@ -311,30 +312,32 @@ def _findings(
         if held:
             bits = functools.reduce(operator.or_, throttled.figure.codes)
             worst = max(throttled.by_gpu[i].value for i in held)
-            why = " and ".join(text for bit, text in HELD_DOWN.items() if bit & bits)
-            text = (
-                f"The GPU clock of {_names(gpus, held)} was held down by {why} for"
-                f" {100 * worst:.1f} % of the time."
+            said = note(
+                "gpu-throttled",
+                gpus=_names(gpus, held),
+                why=and_list([cause for bit, cause in HELD_DOWN.items() if bit & bits]),
+                share=f"{100 * worst:.1f} %",
             )
-            yield rules.GPU_THROTTLED.finding(text, _evidence("throttled", throttled, held))
+            yield rules.GPU_THROTTLED.finding(said, _evidence("throttled", throttled, held))
     clocks = chosen.get("sm_clock")
     by_gpu = clocks.by_gpu if clocks is not None else {}
     mhz = {i: of_gpu.value for i, of_gpu in by_gpu.items() if of_gpu.coverage >= COVERED}
     usual = statistics.median_high(mhz.values()) if mhz else 0.0
     slow = [i for i, clock in mhz.items() if clock < SLOW_CLOCK * usual]
     if clocks is not None and slow:
-        text = (
-            f"The clock of {_names(gpus, slow)} was {min(mhz[i] for i in slow):.0f} MHz, the median"
-            f" of the GPUs is {usual:.0f} MHz."
+        said = note(
+            "gpu-clocks",
+            gpus=_names(gpus, slow),
+            clock=f"{min(mhz[i] for i in slow):.0f} MHz",
+            median=f"{usual:.0f} MHz",
         )
-        yield rules.GPU_CLOCKS.finding(text, _evidence("sm_clock", clocks, slow))
+        yield rules.GPU_CLOCKS.finding(said, _evidence("sm_clock", clocks, slow))
     yield from _shared(chosen.get("processes"), gpus, fetched)
     xid = chosen.get("xid")
     if xid is not None and xid.figure.codes:
         where = [i for i, of_gpu in xid.by_gpu.items() if of_gpu.codes]
-        codes = ", ".join(map(str, xid.figure.codes))
-        text = f"The driver reported XID {codes} of {_names(gpus, where)} during the run."
-        yield rules.XID_ERROR.finding(text, _evidence("xid", xid, where))
+        said = note("xid-error", codes=tuple(xid.figure.codes), gpus=_names(gpus, where))
+        yield rules.XID_ERROR.finding(said, _evidence("xid", xid, where))
     yield from _at_odds(measurement, plan, chosen, gpus)
 
 
@@ -344,15 +347,16 @@ def _shared(
     others = [(answer.source, shared) for answer in fetched for shared in answer.shared]
     if others:
         source, first = others[0]
-        names = ", ".join(dict.fromkeys(shared.other for _, shared in others[:NAMED]))
+        names = tuple(dict.fromkeys(shared.other for _, shared in others[:NAMED]))
         place = Place(file="gpu/fetched.json", line=1, text=f"{source}: {first.other}")
-        text = f"{names} used {_gpu_name(first.gpu)}, too, which was the run's."
-        yield rules.GPU_SHARED.finding(text, [place])
+        said = note("gpu-shared", others=names, gpu=_gpu_name(first.gpu))
+        yield rules.GPU_SHARED.finding(said, [place])
         return
     used = [i for i, of_gpu in processes.by_gpu.items() if of_gpu.value > 1] if processes else []
     if processes is not None and used:
-        text = f"{processes.figure.value:.0f} processes computed at once on {_names(gpus, used)}."
-        yield rules.GPU_SHARED.finding(text, _evidence("processes", processes, used))
+        count = f"{processes.figure.value:.0f}"
+        said = note("gpu-shared-processes", processes=count, gpus=_names(gpus, used))
+        yield rules.GPU_SHARED.finding(said, _evidence("processes", processes, used))
 
 
 def _at_odds(
@@ -372,22 +376,21 @@ def _at_odds(
     busy = [i for i, values in active.items() if max(values)[0] >= BUSY]
     if idle and (measurement.throughput or measurement.unverified) and plan.preset != "smoke":
         name = active[idle[0]][0][1]
-        text = f"The metrics of {_names(gpus, idle)} show no work, and the log shows a throughput."
-        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], idle))
+        said = note("metrics-at-odds-idle", gpus=_names(gpus, idle))
+        yield rules.METRICS_AT_ODDS.finding(said, _evidence(name, chosen[name], idle))
         return
     at_once = _at_once([spans[i] for i in busy])
     if at_once > plan.world_size:
         name = active[busy[0]][0][1]
-        worked = counted(at_once, "GPU")
-        text = f"{worked} worked at a time for the run's pods; its plan has {plan.world_size}."
-        yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], busy))
+        said = note("metrics-at-odds-more-gpus", worked=at_once, planned=plan.world_size)
+        yield rules.METRICS_AT_ODDS.finding(said, _evidence(name, chosen[name], busy))
         return
     logged = measurement.gpu_model
     for i, gpu in enumerate(gpus):
         if gpu.model and logged and not _same_model(gpu.model, logged):
-            text = f"By the metrics {_gpu_name(gpu)} is a {gpu.model}; by the log {logged}."
+            said = note("metrics-at-odds-model", gpu=_gpu_name(gpu), model=gpu.model, logged=logged)
             name = next(name for name in chosen if i in chosen[name].by_gpu)
-            yield rules.METRICS_AT_ODDS.finding(text, _evidence(name, chosen[name], [i]))
+            yield rules.METRICS_AT_ODDS.finding(said, _evidence(name, chosen[name], [i]))
             return
 
 
@@ -412,13 +415,12 @@ def _apart(
     for place, idle in zip(("first", "last"), zip(*every, strict=True), strict=True):
         seconds = min(idle)
         if seconds > 0:
-            side = "ahead" if place == "first" else "behind"
-            text = (
-                f"By Prometheus all GPUs were idle in the {place} {times.duration(seconds)} of the"
-                f" steady part: its clock may be as far {side} of that of the log."
-            )
+            duration = times.duration(seconds)
+            said = note("clocks-apart-idle-last", duration=duration)
+            if place == "first":
+                said = note("clocks-apart-idle-first", duration=duration)
             where = _evidence("gpu_utilization", busy, [*busy.lines])
-            yield rules.CLOCKS_APART.finding(text, where)
+            yield rules.CLOCKS_APART.finding(said, where)
             return
 
 
@@ -496,18 +498,20 @@ def _number(measurement: Measurement, name: str) -> float | None:
         return None
 
 
-def _gpu_name(gpu: Gpu) -> str:
+def _gpu_name(gpu: Gpu) -> Note:
     """Name a GPU for people: ``GPU 3 of node-1``."""
-    name = f"GPU {gpu.index}" if gpu.index is not None else f"GPU {gpu.uuid or '?'}"
-    mig = f", part {gpu.mig}" if gpu.mig else ""
+    number = gpu.uuid or "?" if gpu.index is None else str(gpu.index)
     place = gpu.node or gpu.pod
-    return f"{name}{f' of {place}' if place else ''}{mig}"
+    name = note("gpu-name", number=number)
+    if place:
+        name = note("gpu-name-of-place", number=number, place=place)
+    return note("gpu-name-part", gpu=name, part=str(gpu.mig)) if gpu.mig else name
 
 
-def _names(gpus: Sequence[Gpu], chosen: Collection[int]) -> str:
-    shown = ", ".join(_gpu_name(gpus[i]) for i in sorted(chosen)[:NAMED])
+def _names(gpus: Sequence[Gpu], chosen: Collection[int]) -> Arg:
+    shown = tuple(_gpu_name(gpus[i]) for i in sorted(chosen)[:NAMED])
     more = len(chosen) - NAMED
-    return f"{shown} and {counted(more, 'more GPU')}" if more > 0 else shown
+    return note("gpu-names-more", gpus=shown, more=more) if more > 0 else shown
 
 
 def _evidence(name: str, metric: Chosen, chosen: Collection[int]) -> list[Place]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import msgspec
 
+from k8sbench.messages import note
 from k8sbench.model import times
 from k8sbench.model.gpu_metrics import (
     EXPORTER_SECONDS,
@@ -27,7 +28,6 @@ from k8sbench.model.gpu_metrics import (
 )
 from k8sbench.model.measurement import GpuFigure
 from k8sbench.model.missing import Missing
-from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import GpuSamples, Item, Mark
 from k8sbench.reader.measuring import evidence
 
@@ -71,7 +71,7 @@ def over_time(
     """Return the figure of a series over the time from ``start`` to ``end``, Unix seconds."""
     every = [(at, value) for at, value in dict(_sorted(series)).items() if abs(value) < NO_FIGURE]
     if series.at and not every:
-        return Missing("The GPU does not support it.")
+        return Missing(UNSUPPORTED)
     inside = [(at, value) for at, value in every if start <= at <= end]
     seconds = end - start
     interval = series.every or EXPORTER_SECONDS
@@ -79,18 +79,21 @@ def over_time(
         interval = max(interval, statistics.median(b[0] - a[0] for a, b in pairwise(inside)))
     if seconds * SLACK < FEWEST * interval:
         return Missing(
-            f"The steady part of {times.duration(seconds)} is shorter than {FEWEST} intervals of"
-            f" {times.duration(interval)} between samples."
+            note(
+                "no-gpu-metric-short",
+                duration=times.duration(seconds),
+                fewest=FEWEST,
+                interval=times.duration(interval),
+            )
         )
     samples = _samples(inside, interval)
     if samples < FEWEST:
-        lie = counted(samples, "sample", ("lies", "lie"))
-        return Missing(f"{lie} in the steady part; {FEWEST} are needed.")
+        return Missing(note("no-gpu-metric-few-samples", samples=samples, needed=FEWEST))
     wrong = [value for _, value in inside if not metric.is_plausible(value)]
     if wrong:
-        of = counted(len(inside), "sample")
+        example = f"{wrong[0]:.12g} {metric.unit}".rstrip()
         return Missing(
-            f"{len(wrong)} of {of} cannot be true, as {wrong[0]:.12g} {metric.unit}".rstrip() + "."
+            note("no-gpu-metric-implausible", wrong=len(wrong), of=len(inside), example=example)
         )
     weights = _weights([at for at, _ in inside], start, end, interval)
     # Also those of which one is before or after the steady part: what is new may have been in it.
@@ -99,9 +102,9 @@ def over_time(
     if metric.over_time == "increase":
         rate = _per_second(pairs, inside, samples, interval)
         if rate is None:
-            return Missing("The counter was reset between all of its samples.")
+            return Missing(note("no-gpu-metric-counter-reset"))
         if not PLAUSIBLE_WATTS[0] <= rate <= PLAUSIBLE_WATTS[1]:
-            return Missing(f"By the counter the GPU drew {rate:.3g} W, which cannot be true.")
+            return Missing(note("no-gpu-metric-counter-implausible", power=f"{rate:.3g} W"))
         value = rate * seconds
     coverage = min(1.0, sum(weights) / seconds)
     span = inside[0][0], inside[-1][0]
@@ -194,9 +197,8 @@ def _per_second(pairs: Pairs, inside: Samples, samples: int, interval: float) ->
     return sum(more for _, more in known) / sum(seconds for seconds, _ in known) if known else None
 
 
-NONE_PRINTED = (
-    "The log holds no samples of a GPU: its program is none of k8sbench's trainers, or had no NVML."
-)
+NONE_PRINTED = note("no-gpu-metrics-printed")
+UNSUPPORTED = note("no-gpu-metric-unsupported")
 
 
 class TrainerSeries:
@@ -241,7 +243,7 @@ class TrainerSeries:
         if not found:
             return Fetched(source="trainer", missing={"*": NONE_PRINTED})
         missing = {
-            metric.id: "The GPU does not support it." if metric.nvml else "NVML does not have it."
+            metric.id: UNSUPPORTED if metric.nvml else note("no-gpu-metric-nvml")
             for metric in METRICS
         }
         for series in found:

@@ -11,10 +11,11 @@ from collections.abc import Container, Iterator, Sequence
 
 import msgspec
 
+from k8sbench.messages import Arg, Note, and_list, note, quoted
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding, Severity
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import counted, significant
+from k8sbench.model.plain_text import significant
 from k8sbench.model.sample import LogGap, Mark, Place
 from k8sbench.reader.families import FAMILIES
 from k8sbench.reader.family import STEPS_DOUBT, TIME_DOUBT, TIME_PROVED
@@ -33,10 +34,6 @@ ENOUGH = 0.98
 
 Programs that stop after N iterations may print one less.
 """
-_IN_SEQUENCES = (
-    " The tokens of a GPU's step are taken as {}; of a batch in sequences, declare the"
-    " `sequence_length`; of steps with any number of tokens, declare null as the batch."
-)
 OTHER_TIME = (
     "Measure a log that prints each step, of a version of the program that waits for the GPU; if "
     "the times are right, give --accept clock-mismatch."
@@ -80,17 +77,20 @@ def reasons(case: Case) -> Iterator[Finding]:
         yield from _iterations(case, case.rank)
         yield from _loss(case.rank)
         yield from _clock(case, case.rank)
-    doubt = case.log.facts.first(TIME_DOUBT)
+    doubt = case.log.facts.said(TIME_DOUBT)
     if doubt is not None and case.log.facts.first(TIME_PROVED) is None:
         places = case.log.facts.places(TIME_DOUBT)
         yield rules.CLOCK_MISMATCH.finding(doubt, places, action=OTHER_TIME)
     if case.rank is not None:
         yield from _steadiness(case, case.rank)
     yield from _run_summary(case)
-    for name, (unreadable, place, count) in case.log.unread.items():
-        text = f"{name} matches {unreadable} ({_times(count)})."
+    for name, unread in case.log.unread.items():
+        said = note(
+            "unread-number", name=name, text=unread.text, why=unread.why, times=unread.times
+        )
         decides = name in {"iteration", "rate", "step_seconds"}
-        yield rules.UNREAD_NUMBER.finding(text, [place], severity=None if decides else "warn")
+        severity: Severity | None = None if decides else "warn"
+        yield rules.UNREAD_NUMBER.finding(said, [unread.place], severity)
     yield from _transport(case.log)
     yield from _framework(case.log)
     yield from _epoch_summary(case)
@@ -106,9 +106,10 @@ def _unconfirmed(expected: Expectation) -> Iterator[Finding]:
     file, action = expected.declared_in, None
     if file is not None:
         action = f"Check the answers in {file}, and set `confirmed: true`."
-    where = file or f"the file of {expected.benchmark or declared.name}"
-    text = f"Nobody has confirmed the format of the log: {where} says `confirmed: false`."
-    yield rules.FORMAT_UNCONFIRMED.finding(text, action=action)
+    said = note("format-unconfirmed", benchmark=expected.benchmark or declared.name)
+    if file is not None:
+        said = note("format-unconfirmed-file", file=file)
+    yield rules.FORMAT_UNCONFIRMED.finding(said, action=action)
 
 
 def _transport(log: LogFacts) -> Iterator[Finding]:
@@ -117,8 +118,7 @@ def _transport(log: LogFacts) -> Iterator[Finding]:
     sockets = log.facts.get("transport", {}).get("Socket")
     nodes = log.facts.get("node") or log.facts.get("host") or {}  # a pod's host is the pod
     if sockets is not None and len(nodes) > 1:
-        text = "NCCL communicated by sockets (TCP) between the nodes, not by InfiniBand or RoCE."
-        yield rules.SOCKETS_BETWEEN_NODES.finding(text, [sockets])
+        yield rules.SOCKETS_BETWEEN_NODES.finding(note("sockets-between-nodes"), [sockets])
 
 
 def _framework(log: LogFacts) -> Iterator[Finding]:
@@ -129,9 +129,13 @@ def _framework(log: LogFacts) -> Iterator[Finding]:
         return
     for version, place in log.facts.get("framework_version", {}).items():
         if not version.startswith(tuple(f"{number}." for number in tried)):
-            name = framework.capitalize()
-            text = f"The trainer was tried with {name} {' and '.join(tried)}, not {version}."
-            yield rules.FRAMEWORK_UNTRIED.finding(text, [place])
+            said = note(
+                "framework-untried",
+                framework=framework.capitalize(),
+                tried=and_list(tried),
+                version=version,
+            )
+            yield rules.FRAMEWORK_UNTRIED.finding(said, [place])
 
 
 def _amount(case: Case) -> Iterator[Finding]:
@@ -141,13 +145,9 @@ def _amount(case: Case) -> Iterator[Finding]:
         return
     records = rank.tally.records if rank else 0
     if records < FEWEST_RECORDS:
-        window = log.window.warmup if log.window else 0
-        text = (
-            f"{counted(records, 'training line', ('lies', 'lie'))} after the first"
-            f" {counted(window, 'iteration')}; "
-            f"{FEWEST_RECORDS} are needed."
-        )
-        yield rules.TOO_FEW_RECORDS.finding(text)
+        warmup = log.window.warmup if log.window else 0
+        said = note("too-few-records", lines=records, warmup=warmup, needed=FEWEST_RECORDS)
+        yield rules.TOO_FEW_RECORDS.finding(said)
     required = case.log.expected.at_least
     if log.trains and case.ended_at_target:
         required = None
@@ -160,14 +160,12 @@ def _amount(case: Case) -> Iterator[Finding]:
     measured = span.iterations if span else 0
     cut = _cut_at_the_edges(rank, required) if rank and required is not None else 0
     if required is not None and measured < ENOUGH * (required - cut):
-        counts = counted(measured, "iteration", ("was", "were"))
-        text = f"{counts} measured, {required} are asked for."
-        yield rules.TOO_FEW_ITERATIONS.finding(text, action=_shorten_window(log.expected))
-    warmup = log.expected.warmup
-    if log.window is not None and warmup is not None and log.window.warmup < warmup:
-        own = counted(log.window.warmup, "iteration")
-        text = f"The run's own warm-up is {own}, the benchmark's {warmup}."
-        yield rules.SHORT_WARMUP.finding(text, log.facts.places("warmup"))
+        said = note("too-few-iterations", measured=measured, required=required)
+        yield rules.TOO_FEW_ITERATIONS.finding(said, action=_shorten_window(log.expected))
+    planned = log.expected.warmup
+    if log.window is not None and planned is not None and log.window.warmup < planned:
+        said = note("short-warmup", own=log.window.warmup, planned=planned)
+        yield rules.SHORT_WARMUP.finding(said, log.facts.places("warmup"))
 
 
 def _shorten_window(expected: Expectation) -> str | None:
@@ -182,27 +180,36 @@ def _summary_only(case: Case, mark: Mark, file: str) -> Iterator[Finding]:
     """Check a figure that is the summary's alone."""
     places = [evidence.place(file, mark.line, mark.text)]
     evaluated = mark.number("evaluated") or 0
-    more = f" and {evaluated:.0f} s of evaluations" if evaluated >= 1 else ""
-    text = f"The log states the rate of the whole run, warm-up{more} included, and has no records."
+    said = note("summary-only")
+    if evaluated >= 1:
+        said = note("summary-only-evaluations", seconds=f"{evaluated:.0f}")
     stated, planned, ran = map(mark.number, ("whole_run_rate", "planned", "ran"))
     if stated and planned and ran and ran != planned:
-        text += f" It divides all {planned:.0f} planned steps by the time of the {ran:.0f} that ran"
-        text += f", which gives {significant(stated, 5)}."
-    yield rules.SUMMARY_ONLY.finding(text, places)
+        said = note(
+            "summary-only-planned-steps",
+            said=said,
+            planned=f"{planned:.0f}",
+            ran=f"{ran:.0f}",
+            rate=significant(stated, 5),
+        )
+    yield rules.SUMMARY_ONLY.finding(said, places)
     if ran is not None and planned and not 0 < ran <= planned:
-        text = f"{ran:.0f} steps ran by the log's epochs and resumption, of {planned:.0f} planned."
-        yield rules.SUMMARY_MISMATCH.finding(text, places)
+        said = note("summary-mismatch-steps", ran=f"{ran:.0f}", planned=f"{planned:.0f}")
+        yield rules.SUMMARY_MISMATCH.finding(said, places)
     by_rate, slack = map(mark.number, ("by_rate", "slack"))
     if by_rate and planned and abs(by_rate - planned) > (slack or 0):
-        text = f"Its time and rate are of {by_rate:.0f} steps, {planned:.0f} were planned."
-        yield rules.SUMMARY_MISMATCH.finding(text, places)
+        said = note(
+            "summary-mismatch-time-and-rate", steps=f"{by_rate:.0f}", planned=f"{planned:.0f}"
+        )
+        yield rules.SUMMARY_MISMATCH.finding(said, places)
     runs = case.log.summaries.whole_runs
     if len(runs) > 1:
         rates = [run.number("whole_run_rate") or run.number("whole_run_seconds") for run, _ in runs]
-        stated_rates = " and ".join(significant(rate, 6) for rate in rates if rate)
-        text = f"The log holds more than one run: summaries of {stated_rates}."
+        said = note(
+            "two-runs-summaries", rates=and_list([significant(rate, 6) for rate in rates if rate])
+        )
         places = [evidence.place(name, run.line, run.text) for run, name in runs]
-        yield rules.TWO_RUNS.finding(text, places)
+        yield rules.TWO_RUNS.finding(said, places)
 
 
 def _whole_length(case: Case, required: int) -> int:
@@ -233,61 +240,55 @@ def _iterations(case: Case, rank: RankRecords) -> Iterator[Finding]:
     others = dict(case.log.other_runs)
     stated = {name: case.log.facts.get(name, {}) for name in case.log.family.facts_of_run}
     others |= {
-        f"{name} {' and '.join(values)}": list(values.values())
+        note("two-values", name=name, values=and_list([*values])): list(values.values())
         for name, values in stated.items()
         if len(values) > 1
     }
     if others:
-        text = f"The log holds more than one run: {'; '.join(others)}."
-        yield rules.TWO_RUNS.finding(text, [place for of in others.values() for place in of])
+        said = note("two-runs-signs", signs=tuple(others))
+        yield rules.TWO_RUNS.finding(said, [place for of in others.values() for place in of])
     back = rank.odd[RecordKind.BACK]
     if back:
-        text = (
-            f"Iterations go back {_times(back.count)} without a restart: "
-            "the log holds more than one run."
-        )
-        yield rules.TWO_RUNS.finding(text, [*case.log.facts.other_heads, *back.places])
+        said = note("two-runs-back", times=back.count)
+        yield rules.TWO_RUNS.finding(said, [*case.log.facts.other_heads, *back.places])
     missing = rank.missing
     if missing:
         usual = rank.usual or missing.first[0].record.steps or 1
-        text = (
-            f"{counted(missing.amount, 'iteration')} of the window"
-            f" {'is' if missing.amount == 1 else 'are'} in no training line "
-            f"({_times(missing.count)}; usual are {usual} per line)."
-        )
+        gaps: dict[str, Arg] = {
+            "iterations": missing.amount,
+            "times": missing.count,
+            "usual": usual,
+        }
+        said = note("iterations-missing", **gaps)
         severity: Severity = "reject"
         if (share := _small_share(rank, missing)) is not None:
-            text = f"{text[:-1]}, {100 * share:.2f} % of the window."
+            said = note("iterations-missing-few", **gaps, share=f"{100 * share:.2f} %")
             severity = "warn"
         action, opening = None, rank.opening
         if opening is missing.first[0] and case.log.expected.declared is not None:
             action = _leave_out_beginning(opening, case.log.expected)
-        yield rules.ITERATIONS_MISSING.finding(text, missing.places, severity, action=action)
+        yield rules.ITERATIONS_MISSING.finding(said, missing.places, severity, action=action)
     repeated = rank.odd[RecordKind.REPEATED]
     if repeated:
-        text = "Training lines of the same iterations come more than once and count once."
-        yield rules.REPEATED_LINES.finding(text, repeated.places)
+        yield rules.REPEATED_LINES.finding(note("repeated-lines"), repeated.places)
     redone = rank.odd[RecordKind.REDONE]
     if redone or case.log.restarts:
-        again = f", {_times(redone.count)} going back" if redone else ""
-        yield rules.RESTARTED.finding(
-            f"The run was restarted{again}.", [*case.log.restarts, *redone.places]
-        )
+        said = note("restarted-back", times=redone.count) if redone else note("restarted")
+        yield rules.RESTARTED.finding(said, [*case.log.restarts, *redone.places])
     span = rank.tally.span
     between = span.last - span.first + 1 if span else 0
     left_out = between - span.iterations if span else 0
     if rank.last and (rank.samples_steps or left_out > SAMPLED * between):
-        text = f"A line's time is the mean of its last {rank.last} iterations; "
+        said = note("sampled-steps-left-out", last=rank.last, out=left_out, of=between)
         if rank.samples_steps:
-            text += f"{rank.usual - rank.last} of {rank.usual} are in none. The headline is "
-            by_clock = not rank.tally.printed_alone
-            text += "by the time stamps." if by_clock else "of the printed ones alone."
-        else:
-            text += f"the lines that can be added up leave out {left_out} of {between}."
+            lost = rank.usual - rank.last
+            said = note("sampled-steps-stamps", last=rank.last, out=lost, of=rank.usual)
+            if rank.tally.printed_alone:
+                said = note("sampled-steps-printed", last=rank.last, out=lost, of=rank.usual)
         yield rules.SAMPLED_STEPS.finding(
-            text, [rank.tally.first.place] if rank.tally.first else ()
+            said, [rank.tally.first.place] if rank.tally.first else ()
         )
-    if (doubt := case.log.facts.first(STEPS_DOUBT)) is not None:
+    if (doubt := case.log.facts.said(STEPS_DOUBT)) is not None:
         yield rules.SAMPLED_STEPS.finding(doubt, case.log.facts.places(STEPS_DOUBT))
 
 
@@ -313,13 +314,12 @@ def _small_share(rank: RankRecords, missing: Occurrences) -> float | None:
 
 def _loss(rank: RankRecords) -> Iterator[Finding]:
     if rank.sums.odd_losses:
-        lines = counted(rank.sums.odd_losses.count, "training line")
-        text = f"The loss is NaN or infinite in {lines}."
-        yield rules.LOSS_NOT_FINITE.finding(text, rank.sums.odd_losses.places)
+        said = note("loss-not-finite", lines=rank.sums.odd_losses.count)
+        yield rules.LOSS_NOT_FINITE.finding(said, rank.sums.odd_losses.places)
     elif rank.sums.odd_losses_early:
         early = rank.sums.odd_losses_early
-        text = f"The loss is NaN or infinite in {counted(early.count, 'line')} of the warm-up."
-        yield rules.LOSS_NOT_FINITE.finding(text, early.places, severity="warn")
+        said = note("loss-not-finite-warmup", lines=early.count)
+        yield rules.LOSS_NOT_FINITE.finding(said, early.places, severity="warn")
 
 
 def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
@@ -335,8 +335,7 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     is_beside = any(finding.severity == "warn" for finding in contradictions)
     for seconds, place in sets:
         finding = rules.CLOCK_MISMATCH.finding(
-            f"The wall clock was set by {seconds:+.1f} s within the window, beside the monotonic"
-            " clock of the machine that stamped the lines.",
+            note("clock-mismatch-wall-clock-set", seconds=f"{seconds:+.1f}"),
             [place],
             "warn" if is_beside else None,
             action=log_clock.CLOCK_IGNORED if is_beside else log_clock.MEASURE_AGAIN,
@@ -357,9 +356,13 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
         )
     tokens = rank.shape.is_rate and (case.log.expected.unit or "").startswith("tokens")
     of_one_gpu = None if case.job_batch is None else significant(case.job_batch / case.gpus, 10)
-    more = _IN_SEQUENCES.format(of_one_gpu) if tokens and of_one_gpu else ""
     for finding in contradictions:
-        yield msgspec.structs.replace(finding, sentence=finding.sentence + more)
+        if tokens and of_one_gpu:
+            said = finding.note or quoted(finding.sentence)
+            said = note("clock-mismatch-in-sequences", said=said, tokens=of_one_gpu)
+            yield msgspec.structs.replace(finding, note=said)
+        else:
+            yield finding
     if case.seconds_per_unit and case.throughput and case.job_batch:
         unit, samples = case.throughput.unit, case.job_batch
         yield from rank.arrivals.contradictions(case.seconds_per_unit, samples, unit)
@@ -383,25 +386,21 @@ def _evaluations(case: Case) -> Iterator[Finding]:
         return
     best = own.best * (100 if own.unit == "fraction" else 1)
     if best < reached.value - SAME_VALUE:
-        text = f"AI-Rank's lines have an evaluation of {reached.value:g} %, the program's own"
-        text += f" reach at most {best:g} %."
-        yield rules.EVALUATION_MISSING.finding(text, [reached.place])
+        said = note("evaluation-missing-own", reached=f"{reached.value:g} %", best=f"{best:g} %")
+        yield rules.EVALUATION_MISSING.finding(said, [reached.place])
 
 
 def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
     waiting = rank.tally.waiting
     if waiting is not None and waiting > SLOW_LOADER:
-        text = f"{100 * waiting:.0f} % of the time was spent waiting for data."
-        yield rules.LOADER_STALL.finding(text)
+        yield rules.LOADER_STALL.finding(note("loader-stall", share=f"{100 * waiting:.0f} %"))
     figures = case.throughput
     if rank.clock.misleads(case.seconds_per_unit):
         return
     if figures is not None and figures.time_weighted and figures.median:
         ratio = figures.time_weighted / figures.median
         apart = f"{100 * abs(ratio - 1):.1f} %"
-        text = f"The time-weighted mean is {apart} below the median: {_slow_lines(rank)}."
-        if ratio > 1:
-            text = f"Steps differ much: the time-weighted mean is {apart} above the median."
+        said = note("unsteady-above", apart=apart) if ratio > 1 else _below_median(rank, apart)
         # What an evaluation or a checkpoint took is known, and no error.
         steady = figures.time_weighted_steady or figures.time_weighted
         # A smoke run of a few steps shares its machine: it says nothing of the speed anyway.
@@ -410,21 +409,27 @@ def _steadiness(case: Case, rank: RankRecords) -> Iterator[Finding]:
         if abs(ratio - 1) > UNSTEADY:
             severity: Severity = "reject" if rejects else "warn"
             places = rank.tally.lines.slowest or rank.tally.left_out.places
-            yield rules.UNSTEADY.finding(text, places, severity)
+            yield rules.UNSTEADY.finding(said, places, severity)
 
 
-def _slow_lines(rank: RankRecords) -> str:
-    """Tell how many lines are far above the median, and what they hold."""
+def _below_median(rank: RankRecords, apart: str) -> Note:
+    """Write how many lines are far above the median, and what they hold."""
     slow = rank.tally.lines.slow()
     if not slow.number:
-        return "no line took over twice as long as the median one"
-    share = f"{100 * slow.number / slow.of:.1f} %"
-    parts = [f"{slow.number} of {counted(slow.of, 'line')} ({share}) took over twice the median"]
+        return note("unsteady-no-slow-line", apart=apart)
+    known: dict[str, Arg] = {
+        "apart": apart,
+        "slow": slow.number,
+        "lines": slow.of,
+        "share": f"{100 * slow.number / slow.of:.1f} %",
+    }
+    if slow.waiting and slow.events:
+        return note("unsteady-both", **known, waiting=slow.waiting, events=slow.events)
     if slow.waiting:
-        parts.append(f"{slow.waiting} of them waited for data for over half of their time")
+        return note("unsteady-waiting", **known, waiting=slow.waiting)
     if slow.events:
-        parts.append(f"{slow.events} held an evaluation, a checkpoint or a restart")
-    return "; ".join(parts)
+        return note("unsteady-events", **known, events=slow.events)
+    return note("unsteady-slow-lines", **known)
 
 
 def _dominated(rates: Sequence[float]) -> bool:
@@ -453,10 +458,13 @@ def _run_summary(case: Case) -> Iterator[Finding]:
         if stated is None or of_lines is None:
             continue
         if not math.isclose(stated, of_lines, rel_tol=rank.shape.summary_tolerance):
-            by_lines = significant(of_lines, 4)
-            by_summary = significant(stated, 4)
-            text = f"The summary says {by_summary} {name}, its own lines come to {by_lines}."
-            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+            said = note(
+                "summary-mismatch",
+                name=name,
+                summary=significant(stated, 4),
+                lines=significant(of_lines, 4),
+            )
+            yield rules.SUMMARY_MISMATCH.finding(said, [evidence.place(file, mark.line, mark.text)])
 
 
 def _job_rates(case: Case) -> Iterator[Finding]:
@@ -467,9 +475,12 @@ def _job_rates(case: Case) -> Iterator[Finding]:
         stated = mark.number("job_rate") or 0.0
         low, high = JOB_RATE
         if not low * stated <= figure <= high * stated:
-            by_time, of_lines = significant(stated, 5), significant(figure, 5)
-            text = f"The log's samples by its time are {by_time}/s, its lines say {of_lines}."
-            yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+            said = note(
+                "summary-mismatch-job-rate",
+                by_time=significant(stated, 5),
+                lines=significant(figure, 5),
+            )
+            yield rules.SUMMARY_MISMATCH.finding(said, [evidence.place(file, mark.line, mark.text)])
 
 
 def _whole_run(case: Case) -> Iterator[Finding]:
@@ -482,9 +493,12 @@ def _whole_run(case: Case) -> Iterator[Finding]:
         stated = None if mark.number("of_lines") else mark.number("whole_run_rate")
         if stated is None or low * of_lines <= stated <= high * of_lines:
             continue
-        text = f"The log says {significant(stated, 5)} for the whole run, its lines come to"
-        text += f" {significant(of_lines, 5)}."
-        yield rules.SUMMARY_MISMATCH.finding(text, [evidence.place(file, mark.line, mark.text)])
+        said = note(
+            "summary-mismatch-whole-run",
+            summary=significant(stated, 5),
+            lines=significant(of_lines, 5),
+        )
+        yield rules.SUMMARY_MISMATCH.finding(said, [evidence.place(file, mark.line, mark.text)])
 
 
 def _epoch_summary(case: Case) -> Iterator[Finding]:
@@ -496,17 +510,21 @@ def _epoch_summary(case: Case) -> Iterator[Finding]:
         every = mark.number("all_steps_rate")
         # The iterations after the last record, fewer than one record has, are in the summary alone.
         if stated and not math.isclose(stated, mean_rate, rel_tol=EPOCH_SUMMARY + 1 / records):
-            text = (
-                f"The log says a mean rate of {significant(stated, 5)} for its epoch, its lines say"
+            said = note(
+                "summary-mismatch-epoch",
+                summary=significant(stated, 5),
+                lines=significant(mean_rate, 5),
             )
-            yield rules.SUMMARY_MISMATCH.finding(f"{text} {significant(mean_rate, 5)}.", [place])
+            yield rules.SUMMARY_MISMATCH.finding(said, [place])
         sampled = case.rank is None or not case.rank.tally.all_steps
         if every is not None and sampled and abs(every / mean_rate - 1) > EPOCH_SUMMARY:
-            text = (
-                f"The printed steps of epoch {mark.number('epoch'):.0f} come to"
-                f" {significant(mean_rate, 4)} per card, all its steps to {significant(every, 4)}."
+            said = note(
+                "sampled-steps-epoch",
+                epoch=f"{mark.number('epoch'):.0f}",
+                printed=significant(mean_rate, 4),
+                every=significant(every, 4),
             )
-            yield rules.SAMPLED_STEPS.finding(text, [place])
+            yield rules.SAMPLED_STEPS.finding(said, [place])
 
 
 def _ending(case: Case) -> Iterator[Finding]:
@@ -517,15 +535,11 @@ def _ending(case: Case) -> Iterator[Finding]:
     planned = log_statements.planned_iterations(log)
     slack = max(rank.usual, 1)
     if planned is not None and rank.position <= planned - slack:
-        text = f"The log ends at iteration {rank.position} of {planned} planned."
-        yield rules.ENDS_EARLY.finding(text)
+        yield rules.ENDS_EARLY.finding(
+            note("ends-early-planned", iteration=rank.position, planned=planned)
+        )
     elif not log.finished and log.airank.begun is not None and not log.airank.ended:
-        text = "The log ends before AI-Rank's test does: test_begin has no counterpart."
-        yield rules.ENDS_EARLY.finding(text)
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+        yield rules.ENDS_EARLY.finding(note("ends-early-airank"))
 
 
 # -- completeness ---------------------------------------------------------------------------------
@@ -545,14 +559,17 @@ def gaps_reason(
     """Build the finding for gaps in a run's logs; the ``figures`` are from these."""
     worst = [gap for gap in gaps if gap.replica in figures and _may_matter(gap, measurement)]
     gap = (worst or gaps)[0]
-    after = "its beginning" if gap.after is None else _time_of_day(gap.after)
-    before = "its end" if gap.before is None else _time_of_day(gap.before)
-    text = f"The log of {gap.replica} lacks lines between {after} and {before}: {gap.why}"
-    others = len(gaps) - 1
-    if others:
-        text += f" And {others} more gap{'s' if others > 1 else ''}."
+    known: dict[str, Arg] = {
+        "replica": gap.replica,
+        "after": note("log-beginning") if gap.after is None else _time_of_day(gap.after),
+        "before": note("log-end") if gap.before is None else _time_of_day(gap.before),
+        "why": quoted(gap.why),
+    }
+    said = note("incomplete-log", **known)
+    if len(gaps) > 1:
+        said = note("incomplete-log-more", **known, more=len(gaps) - 1)
     severity: Severity = "reject" if worst else "warn"
-    return rules.INCOMPLETE_LOG.finding(text, severity=severity)
+    return rules.INCOMPLETE_LOG.finding(said, severity=severity)
 
 
 def _may_matter(gap: LogGap, measurement: Measurement) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from k8sbench.messages import Note, and_list, note
 from k8sbench.model.errors import InputError
 from k8sbench.model.measurement import AccuracyResult, RankTimes, SteadyPart
 from k8sbench.model.sample import Evaluation, Fact, GpuSamples, Mark, Place, Record, Shape
@@ -69,6 +70,17 @@ class _Marks(NamedTuple):
 _NO_MARKS = _Marks()
 
 
+class UnreadText(NamedTuple):
+    """A text where a declared format has a number."""
+
+    text: str
+    """The first of them, in quotation marks."""
+    why: Note
+    """Clause on why it is not read."""
+    place: Place
+    times: int
+
+
 class _FurtherHeader(NamedTuple):
     """A further header, or the begin of a further file, up to its first record."""
 
@@ -109,13 +121,13 @@ class LogFacts:
         self.summaries = Summaries()
         self.epoch_ends: list[tuple[Mark, Place, int, float]] = []
         """An epoch's summary in the log, with line, records and mean rate."""
-        self.unread: dict[str, tuple[str, Place, int]] = {}
-        """Group of a declared format → first non-number, its line, count."""
+        self.unread: dict[str, UnreadText] = {}
+        """Group of a declared format → its texts that are no number."""
         self.finished = False
         self.restarts: list[Place] = []
         self.clock_sets: list[tuple[float, Place, dict[str, int]]] = []
         """Notes that the wall clock was set: seconds, line, and each rank's iteration there."""
-        self.other_runs: dict[str, list[Place]] = {}
+        self.other_runs: dict[Note, list[Place]] = {}
         """Signs of another run in the log, each with its lines."""
         self._marks = _Marks()
         self._marks_before: dict[str, _Marks] = {}
@@ -247,6 +259,8 @@ class LogFacts:
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = evidence.redact(fact.value)
+        if fact.note is not None:
+            self.facts.notes[value] = fact.note
         if fact.name == "gpu_uuid":
             self._gpu_uuids[value] = None
         if self._further is not None:
@@ -287,9 +301,9 @@ class LogFacts:
             # A run that is resumed may be given more iterations; one that begins anew is another.
             goes_on = before.restarts != now.restarts and not rank.begins_with(record)
             if before.resumptions == now.resumptions and not goes_on:
-                what = f"a total of {rank.total} and of {record.total} iterations"
+                totals = note("two-totals", first=rank.total or 0, second=record.total or 0)
                 place = evidence.place(file, record.line, record.text)
-                self.other_runs.setdefault(what, [place])
+                self.other_runs.setdefault(totals, [place])
         back = rank.odd[RecordKind.BACK].count
         rank.add(record, file, before.events != now.events, before.restarts != now.restarts)
         self.facts.end_head(of_other_run=rank.odd[RecordKind.BACK].count > back)
@@ -327,7 +341,7 @@ class LogFacts:
             return record
         if not samples:
             raise InputError(
-                "numbers its lines by samples, and the samples of a step are not known.",
+                note("not-measured-samples-per-step"),
                 "Give --gpus and --batch-size.",
                 file=file,
                 line=record.line,
@@ -346,7 +360,7 @@ class LogFacts:
         # A run that is resumed may be given more iterations.
         is_extended = "planned_iterations" in differing and not resumed
         if is_second_run and header is not None:
-            self.other_runs.setdefault("a second header", [header])
+            self.other_runs.setdefault(note("second-header"), [header])
         elif header is not None and rank.replay is not RecordKind.REPEATED:
             # It goes on where it was: programs that print nothing of it resumed the run.
             self.restarts.append(header)
@@ -357,7 +371,8 @@ class LogFacts:
         for name in filter(differing.__contains__, names):
             value, place = next(iter(differing[name].items()))
             places = [*self.facts.places(name), place]
-            self.other_runs.setdefault(f"{name} {self.facts.first(name)} and {value}", places)
+            values = and_list([str(self.facts.first(name)), value])
+            self.other_runs.setdefault(note("two-values", name=name, values=values), places)
 
     def _add_changes(self, differing: StatedFacts) -> None:
         """Keep what a restarted program of the same run states otherwise."""
@@ -406,9 +421,11 @@ class LogFacts:
         elif kind == "unread":
             name = str(values["name"])
             place = evidence.place(file, mark.line, mark.text)
-            why = f"{values['text']!r}, {values['why']}"
-            text, place, count = self.unread.get(name, (why, place, 0))
-            self.unread[name] = (text, place, count + 1)
+            why = values["why"]
+            assert isinstance(why, Note)
+            first = UnreadText(repr(values["text"]), why, place, 0)
+            known = self.unread.get(name, first)
+            self.unread[name] = known._replace(times=known.times + 1)
         elif kind == "finished":
             self.finished = True
         elif kind == "clock":

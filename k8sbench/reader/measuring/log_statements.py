@@ -10,6 +10,7 @@ import math
 import msgspec
 
 from k8sbench.catalog.published import Accuracy
+from k8sbench.messages import note
 from k8sbench.model.measurement import (
     OWN_TIME_TO_TRAIN,
     AccuracyResult,
@@ -131,9 +132,9 @@ def arithmetic(log: LogFacts) -> Arithmetic | Missing:
     digest = log.facts.first("arithmetic.digest")
     by = log.facts.first("arithmetic.by")
     if not types:
-        return Missing("The log does not state which operations computed in which type.")
+        return Missing(note("no-arithmetic"))
     if digest != arithmetic_digest(types) or by not in {"seen", "derived"}:
-        return Missing("What the log states of it does not match its digest.")
+        return Missing(note("no-arithmetic-digest"))
     return Arithmetic(types=types, digest=digest, by="seen" if by == "seen" else "derived")
 
 
@@ -151,9 +152,9 @@ def weights(log: LogFacts) -> Weights | Missing:
     """The file of start weights that our trainers state."""
     file = log.facts.first("weights.file")
     if file is None and log.trains:
-        return Missing("The run trained from scratch.")
+        return Missing(note("no-weights-scratch"))
     if file is None:
-        return Missing("The log names no start weights.")
+        return Missing(note("no-weights"))
     return Weights(file=file, digest=log.facts.first("weights.digest"))
 
 
@@ -415,9 +416,9 @@ def time_to_train(log: LogFacts) -> TimeToTrain:
     seconds = other or log.airank.time_to_train(target, reached)
     if other is None and isinstance(seconds, Missing):
         if log.family.states_training and target is None:
-            seconds = Missing("The run has no target accuracy.")
+            seconds = Missing(note("no-time-to-train-no-target"))
         elif reached is None and any(not evaluated.is_whole for evaluated in evaluations):
-            seconds = Missing(f"{seconds.reason} One that lacks samples reaches none.")
+            seconds = Missing(note("no-time-to-train-lacks-samples", why=seconds.reason))
     return TimeToTrain(
         seconds=seconds,
         target=target,
@@ -431,10 +432,10 @@ def _not_comparable(log: LogFacts, target: Accuracy | None) -> Missing | None:
     if not log.family.states_training:
         return None
     if (log.facts.first("data") or "").startswith("synthetic"):
-        return Missing("The data are synthetic: no accuracy is reached on them.")
+        return Missing(note("no-time-to-train-synthetic"))
     metric = log.training.metric
     if target is not None and metric is not None and metric != target.metric:
-        return Missing(f"The run evaluates {metric}, the target is one of {target.metric}.")
+        return Missing(note("no-time-to-train-other-metric", metric=metric, target=target.metric))
     return None
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from k8sbench.messages import note
 from k8sbench.model.missing import Missing
 from k8sbench.reader.measuring.log_facts import LogFacts
 
-NO_LENGTH = Missing(
-    "The benchmark and the program count different things, one of them tokens, and the log does "
-    "not state the tokens of a sequence."
-)
+NO_LENGTH = Missing(note("no-throughput-sequence-length"))
 
 
 def unit(log: LogFacts) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from k8sbench.catalog.measure_options import AUTO
+from k8sbench.messages import Note, note
 from k8sbench.model import rules, verdict
 from k8sbench.model.arithmetic import beyond_fp32, beyond_peak
 from k8sbench.model.errors import Finding, InputError
@@ -191,11 +192,12 @@ def _case(log: LogFacts) -> Case:
     if gpus is None and batch:
         gpus = log_statements.certain_samples(log, batch)
     if gpus is None:
-        text, action = "the log does not state how many GPUs the job had", "Give the number"
+        said = note("not-measured-gpus")
+        action = "Give the number"
         if UNENDED in log.facts and log.summaries.whole_run is None:
-            text += f", and has no end, where {log.family.title} prints its rate"
+            said = note("not-measured-gpus-unended", program=log.family.title)
             action = "To measure its progress bar, give the number"
-        raise InputError(f"{text}.", f"{action} of the whole job with --gpus.", file=log.files[0])
+        raise InputError(said, f"{action} of the whole job with --gpus.", file=log.files[0])
     is_unknown = batch is None and not expected.varies
     if is_unknown or log_statements.shares_samples(log, gpus):
         batch = log_statements.per_gpu(log, gpus)
@@ -242,7 +244,7 @@ class Answers(NamedTuple):
     weights: Weights | Missing
     profile: Profile | Missing
 
-    def reasons(self) -> dict[str, str]:
+    def reasons(self) -> dict[str, Note]:
         """Return the path of each figure that is missing → why."""
         reasons = {} if isinstance(self.throughput, Missing) else self.throughput.reasons
         return reasons | reasons_of(self._asdict())
@@ -262,7 +264,7 @@ def _figures_by_stamps(case: Case) -> dict[str, Missing]:
     is_stamped = reached is not None and reached.elapsed is None
     if is_stamped and not isinstance(case.goal.seconds, Missing):
         paths.append("time_to_train_s")
-    return dict.fromkeys(paths, Missing("The clock of the stamps was set within the window."))
+    return dict.fromkeys(paths, Missing(note("no-times-clock-set")))
 
 
 def _answers(case: Case) -> Answers:
@@ -270,12 +272,14 @@ def _answers(case: Case) -> Answers:
     log = case.log
     accuracy = log_statements.at_target(log_statements.accuracy(log), case.goal)
     no_accuracy = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
-    no_source = "no GPU was used" if _device(log) == "cpu" else "no source of GPU metrics was asked"
+    no_source = note("no-gpu-metrics-source")
+    if _device(log) == "cpu":
+        no_source = note("no-gpu-metrics-cpu")
     return Answers(
         throughput=case.estimates,
         time_to_train_s=case.goal.seconds,
         accuracy=accuracy or Missing(no_accuracy),
-        steady=log.steady or Missing("No line's time is known."),
+        steady=log.steady or Missing(note("no-steady-part")),
         gpu_metrics=Missing(no_source),
         arithmetic=log_statements.arithmetic(log),
         tokens_per_second=_tokens(case),
@@ -292,7 +296,7 @@ def _device(log: LogFacts) -> str | None:
     return log.facts.first("device") or (None if gpu_model is None else "cuda")
 
 
-def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurement:
+def _assemble(case: Case, answers: Answers, missing: dict[str, Note]) -> Measurement:
     """Build the measurement of a log, without its verdict; ``missing`` is path → why."""
     log, expected, rank, goal = case.log, case.log.expected, case.rank, case.goal
     assert log.window is not None
@@ -345,7 +349,7 @@ def _assemble(case: Case, answers: Answers, missing: dict[str, str]) -> Measurem
         environment=log_statements.environment(log, accuracy),
         log_digest=None if rank is None else rank.sums.digest.of_records(),
         losses_digest=None if rank is None else rank.sums.digest.of_losses(),
-        missing=missing,
+        missing_notes=missing,
         verdict="valid",
         reasons=(),
     )
@@ -356,13 +360,12 @@ def _above_peak(measurement: Measurement, log: LogFacts) -> Iterator[Finding]:
     rate = measurement.throughput and getattr(measurement.throughput, measurement.estimator)
     model = None if expected.smoke else expected.fingerprint
     model = model and model.at(log_units.sequence_length(log) or 1)
-    text = rate and beyond_peak(measurement, rate, model, expected.gpu_model)
-    if text:
-        yield rules.ABOVE_PEAK.finding(text)
-    elif rate:
-        text = beyond_fp32(measurement, rate, model, expected.gpu_model, expected.benchmark)
-        if text:
-            yield rules.TF32_LIKELY.finding(text)
+    if not rate:
+        return
+    if said := beyond_peak(measurement, rate, model, expected.gpu_model):
+        yield rules.ABOVE_PEAK.finding(said)
+    elif said := beyond_fp32(measurement, rate, model, expected.gpu_model, expected.benchmark):
+        yield rules.TF32_LIKELY.finding(said)
 
 
 def _iterations(rank: RankRecords | None) -> int:
@@ -385,7 +388,7 @@ def _tokens(case: Case) -> float | Missing:
         return headline
     length = log_units.stated_length(case.log)
     if headline is None or isinstance(headline, Missing) or length is None:
-        return Missing("The log does not state the tokens of a sample.")
+        return Missing(note("no-tokens-per-second"))
     return headline * length
 
 
@@ -395,15 +398,17 @@ def _final_loss(log: LogFacts, rank: RankRecords | None) -> float | Missing:
         if loss is None and summary is not None:
             loss = summary[0].number("final_loss")
     if loss is None:
-        return Missing("No training line of the log holds a loss.")
-    return loss if math.isfinite(loss) else Missing(f"The last loss is {loss}.")
+        return Missing(note("no-final-loss"))
+    if not math.isfinite(loss):
+        return Missing(note("no-final-loss-not-finite", loss=str(loss)))
+    return loss
 
 
 def _wall(rank: RankRecords | None) -> float | Missing:
     first, last = (rank.sums.first_stamp, rank.sums.last_stamp) if rank else (None, None)
     if first is not None and last is not None and last > first:
         return round(last - first, 6)
-    return Missing("The training lines carry no two different time stamps.")
+    return Missing(note("no-wall-time"))
 
 
 def _window(rank: RankRecords, unit_seconds: float | None) -> MeasuredWindow | None:

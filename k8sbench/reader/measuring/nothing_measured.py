@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from k8sbench.messages import note, or_list
 from k8sbench.model import rules, verdict
 from k8sbench.model.errors import InputError
 from k8sbench.model.log_format import LogFormat
@@ -40,22 +41,22 @@ def measurement(files: Sequence[str], expected: Expectation, error: InputError) 
         iterations=0,
         records=0,
         environment={},
-        missing={"throughput": error.message},
+        missing_notes={"throughput": error.note},
         verdict="rejected",
         reasons=(),
     )
     # No --accept applies: there is no figure to accept.
-    return verdict.with_reasons(rejected, [rules.NOTHING_MEASURED.finding(error.message)], ())
+    return verdict.with_reasons(rejected, [rules.NOTHING_MEASURED.finding(error.note)], ())
 
 
 def check_declared(log: LogFacts, declared: LogFormat) -> None:
     """Raise an error if a declared format matches no record."""
-    for name, (text, place, _) in log.unread.items():
+    for name, unread in log.unread.items():
         raise InputError(
-            f"{name} matches {text}.",
+            note("nothing-measured-unread", name=name, text=unread.text, why=unread.why),
             f"Correct the patterns of {declared.name} or its `unit`, or print plain numbers.",
-            file=place.file,
-            line=place.line,
+            file=unread.place.file,
+            line=unread.place.line,
         )
 
 
@@ -63,10 +64,12 @@ def no_training_line(log: LogFacts) -> InputError:
     """The error for logs without a training line of the families that were tried."""
     file = log.files[0] if log.files else "-"
     if log.empty:
-        return InputError("is empty.", "Give the log of a training run.", file=file)
+        return InputError(
+            note("nothing-measured-empty"), "Give the log of a training run.", file=file
+        )
     if declared_in := log.candidates[0].declared_in:
         return InputError(
-            f"no line is a training line of {declared_in}.",
+            note("nothing-measured-declared", format=declared_in),
             f"See what its expressions match with: k8sbench explain {shlex.quote(declared_in)} LOG",
             file=file,
         )
@@ -74,20 +77,24 @@ def no_training_line(log: LogFacts) -> InputError:
         return _untrained(log.untrained, file)
     if log.unread_program is not None:
         return InputError(
-            f"is a log of {log.unread_program.title}, which k8sbench does not read:"
-            f" {log.unread_program.reason}.",
+            note(
+                "nothing-measured-program",
+                program=log.unread_program.title,
+                why=log.unread_program.reason,
+            ),
             "If one line states a step with its rate or time, declare its format:"
             " k8sbench measure LOG --declare writes a template.",
             file=file,
         )
-    tried = " or ".join(family.name for family in log.families)
+    tried = tuple(dict.fromkeys(family.name for family in log.families))
     every = ", ".join(FAMILIES)
     others = f"; --format auto tries {every}"
-    if len({family.name for family in log.families}) == len(FAMILIES):
-        tried = f"any family ({every})"
+    said = note("nothing-measured-families", families=or_list(tried))
+    if len(tried) == len(FAMILIES):
+        said = note("nothing-measured-any-family", families=tuple(FAMILIES))
         others = ""
     return InputError(
-        f"no training line of {tried} found.",
+        said,
         f"Check that it is the complete log of a training{others}. {DECLARE}",
         file=file,
     )
@@ -103,20 +110,24 @@ def _untrained(logs: Sequence[UntrainedLog], file: str) -> InputError:
     unended = next((log.family for log in logs if log.family.bar_seconds is not None), None)
     if unended is not None and unended.bar_seconds is not None:
         return InputError(
-            f"is a log of {unended.title} without its end, where it prints its rate,"
-            f" and has no progress bar of {FEWEST_RECORDS * unended.bar_seconds} s.",
+            note(
+                "nothing-measured-unended",
+                program=unended.title,
+                seconds=str(FEWEST_RECORDS * unended.bar_seconds),
+            ),
             "Measure the log once the training has ended, or keep the progress bar in it.",
             file=file,
         )
-    what = "has evaluations or checkpoints, and no training line"
+    said = note("nothing-measured-untrained")
     if all(TEST in event.text for event in events):
-        what, action = "is the log of a test", "Measure the log of a training."
+        said = note("nothing-measured-test")
+        action = "Measure the log of a training."
     elif interval:
-        what += f": its epochs are shorter than its log interval, {interval} iterations"
+        said = note("nothing-measured-short-epochs", interval=interval)
         action = "The log is complete. Train again with a log interval of a few iterations."
     else:
         action = (
             "If it is complete, it is of a test, or its epochs are shorter than its log interval:"
             f" train again with one of a few iterations. {DECLARE}"
         )
-    return InputError(f"{what}.", action, file=file)
+    return InputError(said, action, file=file)

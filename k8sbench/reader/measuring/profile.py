@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from k8sbench.messages import note
 from k8sbench.model.measurement import Profile
 from k8sbench.model.missing import Missing
 from k8sbench.reader.measuring import log_units
@@ -13,9 +14,9 @@ from k8sbench.reader.measuring.log_statements import Case
 from k8sbench.reader.measuring.log_units import NO_LENGTH
 from k8sbench.reader.measuring.profile_sums import ProfilePoint, ProfileSums
 
-NO_LINE = Missing("No training line advances the iteration.")
-NO_SECONDS = Missing("The batch is not known, so that the printed rates give no time.")
-VARYING = Missing("The batch changes, so that the printed rates give no time.")
+NO_LINE = Missing(note("no-profile-line"))
+NO_SECONDS = Missing(note("no-profile-batch"))
+VARYING = Missing(note("no-profile-batch-changes"))
 DIGITS = 12
 """Significant digits of the sums."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from k8sbench.messages import Note, quoted
 from k8sbench.model.sample import Place
 from k8sbench.reader.family import number_in
 
@@ -15,6 +16,8 @@ class StatedFacts(dict[str, dict[str, Place]]):
         super().__init__()
         self.other_heads: list[Place] = []
         """First lines that state known facts again before another run's record."""
+        self.notes: dict[str, Note] = {}
+        """Value that is a sentence of ours → its message."""
         self._head: Place | None = None
         """The first such line since the last record."""
 
@@ -35,6 +38,11 @@ class StatedFacts(dict[str, dict[str, Place]]):
     def first(self, name: str) -> str | None:
         """Return the first value that the log states; None if it states none."""
         return next(iter(self.get(name, ())), None)
+
+    def said(self, name: str) -> Note | None:
+        """Return the first value, a sentence, as a message."""
+        value = self.first(name)
+        return None if value is None else self.notes.get(value) or quoted(value)
 
     def number(self, name: str) -> float | None:
         """Return the first value as a finite number."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.messages import Arg, Note, note, quoted
 from k8sbench.model import verdict
 from k8sbench.model.arithmetic import SAME_MODEL
@@ -451,7 +452,7 @@ def _no_accuracy(measured: Sequence[Candidate]) -> Note:
     if any(c.measurement.accuracy is not None for c in measured):
         return note("no-valid-figure")
     whys = {c.measurement.missing.get("accuracy") for c in measured}
-    if whys - {None, verdict.NO_EVALUATION}:
+    if whys - {None, messages.text("en", verdict.NO_EVALUATION)}:
         return note("no-evaluation-read")
     return note("no-evaluation")
 

@@ -3,6 +3,7 @@
 import os
 
 from k8sbench.app import connections
+from k8sbench.messages import quoted
 from k8sbench.model.gpu_metrics import Fetched, Gpu, Series, SeriesQuery, SourceName
 
 POINTS = 30
@@ -30,7 +31,7 @@ class Source:
             for pod, node in wanted.nodes.items()
             for metric, values in _metrics(node).items()
         )
-        missing = {"power": "The exporter does not give it."}
+        missing = {"power": quoted("The exporter does not give it.")}
         return Fetched(source=self.name, missing=missing, series=series)
 
 

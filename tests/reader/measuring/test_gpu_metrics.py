@@ -7,8 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench import messages
+from k8sbench.messages import quoted
 from k8sbench.model.gpu_metrics import BY_ID, METRICS, Fetched, Series
 from k8sbench.model.measurement import Measurement
+from k8sbench.model.missing import Missing
 from k8sbench.reader.measuring import gpu_series
 from tests import struct_docs
 from tests.reader.measuring.gpu_metrics import END, IDLE, START, completed, gpu, of, series
@@ -30,6 +33,11 @@ OVER_GPUS = {"mean": "mean", "peak": "highest", "sum": "sum", "union": "all"}
 
 def reasons(found: Measurement) -> dict[str, str]:
     return {one.id: one.sentence for one in found.reasons if one.id != "too-few-records"}
+
+
+def said(found: object) -> str:
+    """Return why there is no figure; empty for a figure."""
+    return messages.text("en", found.reason) if isinstance(found, Missing) else ""
 
 
 # The table
@@ -68,7 +76,7 @@ def test_what_dcgm_gives_for_no_value_is_none_in_every_unit(metric: Any) -> None
         assert field.value(float("nan")) is None
         assert field.value(50) == 50 * field.factor
         scaled = series(metric.id, [NOT_SUPPORTED * field.factor] * 10)
-        assert "not support" in str(gpu_series.over_time(scaled, metric, START, END))
+        assert "not support" in said(gpu_series.over_time(scaled, metric, START, END))
 
 
 # One series
@@ -188,7 +196,7 @@ def test_a_series_has_its_value_over_the_steady_part(case: str) -> None:
     one, expected = SERIES[case]
     found = gpu_series.over_time(one, BY_ID[one.metric], START, END + 100 * (case == "few scrapes"))
     if isinstance(expected, str):
-        assert expected in str(found)
+        assert expected in said(found)
     else:
         assert {name: getattr(found, name) for name in expected} == expected
 
@@ -202,7 +210,7 @@ def test_four_intervals_are_needed(seconds: float, every: float | None, enough: 
     at = [START + step * i for i in range(1, int(seconds / step) + 1)]
     one = series("power", [200 + i for i in range(len(at))], at=at, every=every)
     found = gpu_series.over_time(one, BY_ID["power"], START, START + seconds)
-    assert ("shorter than 4 intervals of 30s" in str(found)) != enough
+    assert ("shorter than 4 intervals of 30s" in said(found)) != enough
 
 
 @pytest.mark.parametrize("scrapes", [5, 10, 15, 30])
@@ -325,8 +333,8 @@ def test_a_clock_of_prometheus_that_is_wrong_is_named_where_an_edge_shows_it(edg
 
 def test_without_any_series_there_is_one_reason_and_no_zero() -> None:
     found = completed(
-        Fetched(source="prometheus", missing={"*": "It answers 503."}),
-        Fetched(source="dcgm", missing={"*": "No exporter runs."}),
+        Fetched(source="prometheus", missing={"*": quoted("It answers 503.")}),
+        Fetched(source="dcgm", missing={"*": quoted("No exporter runs.")}),
     )
     assert found.gpu_metrics is None
     assert found.missing["gpu_metrics"] == "Prometheus: It answers 503. DCGM: No exporter runs."

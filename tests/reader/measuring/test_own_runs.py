@@ -71,7 +71,7 @@ def test_the_types_of_a_runs_operations_are_kept(by: Literal["seen", "derived"])
     assert "arithmetic" not in found.missing
     assert not [name for name in found.environment if "arithmetic" in name]
     # Nothing else follows from the further line, which moves those after it.
-    bare: dict[str, Any] = {"arithmetic": None, "missing": {}, "lines": {}}
+    bare: dict[str, Any] = {"arithmetic": None, "missing": {}, "missing_notes": {}, "lines": {}}
     assert msgspec.structs.replace(found, **bare) == msgspec.structs.replace(both(), **bare)
 
 

@@ -48,9 +48,9 @@ OF_AN_OLDER_STORE = "The log's evaluations have no value."
 @pytest.mark.parametrize(
     ("measured", "why"),
     [
-        ({"missing": {"accuracy": NO_VALUE}}, "no value of an evaluation is read"),
+        ({"missing_notes": {"accuracy": NO_VALUE}}, "no value of an evaluation is read"),
         ({"missing": {"accuracy": OF_AN_OLDER_STORE}}, "no value of an evaluation is read"),
-        ({"missing": {"accuracy": NO_EVALUATION}}, "no run evaluated its model"),
+        ({"missing_notes": {"accuracy": NO_EVALUATION}}, "no run evaluated its model"),
     ],
 )
 def test_a_row_without_accuracy_says_whether_its_runs_were_evaluated(

@@ -8,13 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from k8sbench.lifecycle import collecting, gpu_metrics_fetcher, serving
+from k8sbench.messages import note
 from k8sbench.model.gpu_metrics import Fetched, Series, SeriesQuery
 from k8sbench.store.interface import RunFilter, Store
 from tests.unit.lifecycle.gathering import END, START, Bench, Source, measured
 from tests.unit.lifecycle.played import FakeObjects
 from tests.unit.presence import present
 
-OWED = "They have not been fetched. Fetch them with: k8sbench collect seg-1"
+OWED = {"gpu_metrics": note("no-gpu-metrics-yet-collect", run="seg-1")}
 
 
 WAITS = "  GPU metrics follow; Ctrl-C leaves them out."
@@ -48,7 +49,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_measured_and_collect_fetches_later(stor
     bench.submit()
     bench.interrupt()
     kept = store.run("seg-1")
-    assert kept.measurement == measured(missing={"gpu_metrics": OWED})
+    assert kept.measurement == measured(missing={}, missing_notes=OWED)
     assert bench.reporter.reported[-1] == (
         "Interrupted (Ctrl-C): the GPU metrics of seg-1 were not fetched; the figures stand without"
         " them. Fetch them with: k8sbench collect seg-1"
@@ -92,7 +93,7 @@ def test_a_source_that_hangs_is_given_up(store: Store) -> None:
     assert bench.cluster.now < END + gpu_metrics_fetcher.GIVE_UP_SECONDS + 5
     assert bench.reporter.reported.count(WAITS) == 1
     assert bench.reporter.reported[-1].endswith("in 1m: a source does not answer.")
-    assert store.run("seg-1").measurement == measured(missing={"gpu_metrics": OWED})
+    assert store.run("seg-1").measurement == measured(missing={}, missing_notes=OWED)
     source.gate.set()
 
 

@@ -14,6 +14,7 @@ from k8sbench.adapters.kubernetes.client.api import Api, ApiFault
 from k8sbench.adapters.metrics.prometheus import PrometheusSource
 from k8sbench.adapters.metrics.prometheus_api import PrometheusFault, Way
 from k8sbench.model.gpu_metrics import SeriesQuery
+from k8sbench.model.missing import written
 from k8sbench.model.run import Location
 from tests.harness.cluster.limits import shorten
 
@@ -142,9 +143,9 @@ def test_where_there_is_none_a_thousand_runs_look_for_it_once(is_found: bool) ->
 def test_one_that_was_away_is_asked_again_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(is_there=False)
     source = PrometheusSource(Finder(way(server)))
-    assert "403" in source.fetch(wanted()).missing["*"]
+    assert "403" in written(source.fetch(wanted()).missing)["*"]
     server.is_there = True
-    assert "403" in source.fetch(wanted()).missing["*"]
+    assert "403" in written(source.fetch(wanted()).missing)["*"]
     shorten(monkeypatch, prometheus_known=0.0)
     assert source.fetch(wanted()).series
 
@@ -176,7 +177,7 @@ def test_series_of_other_names_are_left_out_with_a_reason(
         monkeypatch.setitem(LABELS, "__name__", name)
     found = PrometheusSource(Finder(way(Server()))).fetch(wanted())
     assert not found.series
-    assert repr(name or "") in found.missing["*"]
+    assert repr(name or "") in written(found.missing)["*"]
 
 
 def test_samples_in_any_order_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +191,7 @@ def test_series_without_a_sample_are_none(monkeypatch: pytest.MonkeyPatch) -> No
     found = PrometheusSource(Finder(way(Server()))).fetch(wanted())
     assert not found.series
     none = "Prometheus mon/p:web has no sample of the run's GPUs in its window."
-    assert found.missing["*"] == none
+    assert written(found.missing)["*"] == none
 
 
 def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
@@ -200,7 +201,7 @@ def test_a_refusal_of_the_api_server_is_a_whole_sentence() -> None:
         ' group "" in the namespace "mon"'
     )
     source = PrometheusSource(Finder(way(Server(is_there=False, refusal=refusal))))
-    assert source.fetch(wanted()).missing["*"] == (
+    assert written(source.fetch(wanted()).missing)["*"] == (
         "Prometheus mon/p:web cannot be asked:"
         f" User {user} may not get services/proxy in namespace mon."
     )

@@ -42,4 +42,4 @@ def test_the_source_says_why_it_has_none(tmp_path: Path) -> None:
     assert fetched(log(tmp_path / "log", printed(0))).missing == {"*": NONE_PRINTED}
     assert fetched().missing == {"*": NONE_PRINTED}
     (why,) = fetched(tmp_path / "gone").missing.values()
-    assert why.startswith("The logs cannot be read: ")
+    assert why.id == "no-gpu-metrics-logs"

@@ -15,7 +15,7 @@ def test_a_rejection_sets_the_figures_apart_and_says_why() -> None:
     found = verdict.with_reasons(VALID, [WARN, REJECT], ())
     assert (found.verdict, found.throughput) == ("rejected", None)
     assert found.unverified == VALID.throughput
-    assert found.missing["throughput"] == verdict.REJECTED
+    assert found.why("throughput") == verdict.REJECTED
     assert [reason.id for reason in found.reasons] == ["outlier", "unsteady"]
 
 

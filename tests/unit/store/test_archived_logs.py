@@ -120,8 +120,11 @@ def test_a_log_that_gives_no_profile_is_measured_once(root: pathlib.Path, cli: C
     cli("import", str(FIXTURES / "torchtune.log"), "--gpus", "8", "--set", "rates")
     ((run_id, made),) = measurements(root).items()
     assert made["profile"] is None
-    reasons = {path: why for path, why in made["missing"].items() if path != "profile"}
-    write(root, run_id, made | {"missing": reasons})
+    former = {
+        name: {path: why for path, why in made[name].items() if path != "profile"}
+        for name in ("missing", "missing_notes")
+    }
+    write(root, run_id, made | former)
     assert counts(root) == (1, 0, 0)
     assert measurements(root)[run_id] == made
     assert counts(root) == (0, 0, 0)
