@@ -240,6 +240,8 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """Energy of all GPUs for 1,000 samples, J; None without throughput, or power and energy."""
     judgement: str | None = None
     """Limit of the throughput, with the figures that show it; None if unclear."""
+    judgement_note: Note | None = None
+    """The same as a message; None in stores of 0.5."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from k8sbench.messages import note
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.verdict import reject, rules_in, warn
 
@@ -359,5 +360,5 @@ def with_maker(measurement: Measurement) -> Measurement:
     maker = measurement.measured_by
     if maker is None or any(each.id == MEASURED_ELSEWHERE.id for each in measurement.reasons):
         return measurement
-    remark = MEASURED_ELSEWHERE.finding(f"{maker} made the figures, not k8sbench.")
+    remark = MEASURED_ELSEWHERE.finding(note("measured-elsewhere", maker=maker))
     return msgspec.structs.replace(measurement, reasons=(*measurement.reasons, remark))

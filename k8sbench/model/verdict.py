@@ -97,7 +97,7 @@ class IntegrityRule(msgspec.Struct, frozen=True):
 
     def finding(
         self,
-        said: Note | str,
+        said: Note,
         evidence: Iterable[Place] = (),
         severity: Severity | None = None,
         action: str | None = None,
@@ -106,8 +106,7 @@ class IntegrityRule(msgspec.Struct, frozen=True):
         return Finding(
             id=self.id,
             severity=severity or self.severity,
-            sentence=said if isinstance(said, str) else "",
-            note=None if isinstance(said, str) else said,
+            note=said,
             evidence=tuple(evidence)[:EVIDENCE],
             action=action or self.action,
         )

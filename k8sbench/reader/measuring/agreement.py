@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from k8sbench.messages import Arg, Note, and_list, note, of_catalog, or_list
 from k8sbench.model import rules
 from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
 from k8sbench.model.log_format import LogFormat
-from k8sbench.model.plain_text import counted, significant
+from k8sbench.model.plain_text import significant
 from k8sbench.model.verdict import IntegrityRule
 from k8sbench.reader.family import BATCH_DOUBT
 from k8sbench.reader.measuring import estimates, log_statements, log_units
@@ -58,8 +59,7 @@ def _identity(case: Case) -> Iterator[Finding]:
     if not expected.planned:
         return
     if case.smoke and not expected.smoke:
-        text = "The log is of a smoke run, a functional test with a small model."
-        yield rules.PRESET.finding(text, log.facts.places("preset"))
+        yield rules.PRESET.finding(note("preset-smoke"), log.facts.places("preset"))
     for name in ("benchmark", "variant"):
         wanted = getattr(expected, name)
         yield from _other(case, rules.OTHER_BENCHMARK, name, wanted, log.facts.first(name))
@@ -78,7 +78,11 @@ RULES_OF_FACTS = {
     "gpu_model": rules.MIXED_GPU_MODEL,
 }
 """Fact of the whole run → the rule that a log breaks which states two values of it."""
-_TITLES = {"gpus": "number of GPUs", "gpu_model": "GPU model", "parameters": "number of parameters"}
+
+
+def _fact(name: str) -> Note:
+    """Name a fact of a log."""
+    return note(f"fact-of-{name.replace('_', '-')}")
 
 
 def _changing(case: Case) -> Iterator[Finding]:
@@ -89,9 +93,8 @@ def _changing(case: Case) -> Iterator[Finding]:
             # It may count nodes: whoever gives the number knows better.
             stated |= case.log.facts.get("gpus_by_environment", {})
         if len(stated) > 1 and name not in case.log.family.facts_of_run:
-            what = _TITLES.get(name, name.replace("_", " "))
-            text = f"By the log the {what} is {' and '.join(stated)}."
-            yield rule.finding(text, stated.values())
+            said = note("log-states-two", fact=_fact(name), values=and_list([*stated]))
+            yield rule.finding(said, stated.values())
 
 
 def _other(
@@ -99,8 +102,8 @@ def _other(
 ) -> Iterator[Finding]:
     """Yield a finding if the stated fact is not the expected one."""
     if wanted and stated and wanted != stated:
-        text = f"The {name.replace('_', ' ')} {wanted} was expected, the log says {stated}."
-        yield rule.finding(text, case.log.facts.places(name))
+        said = note("fact-expected", fact=_fact(name), expected=wanted, stated=stated)
+        yield rule.finding(said, case.log.facts.places(name))
 
 
 def _model(case: Case) -> Iterator[Finding]:
@@ -110,57 +113,60 @@ def _model(case: Case) -> Iterator[Finding]:
         names = expected.logged_models
         reads_model = expected.by_user and expected.declared is None
         if model and names and not any(name in model.lower() for name in names):
-            text = f"The benchmark's model is {expected.model}; the log's is {model}."
-            yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("model"))
+            said = note("other-benchmark-model", expected=of_catalog(expected.model), model=model)
+            yield rules.OTHER_BENCHMARK.finding(said, log.facts.places("model"))
         elif not (model and names) and reads_model and not log.family.states_plan:
-            named = f"The log's model is {model}" if model else "The log names no model"
-            text = f"{named}; whether it is the benchmark's, {expected.model}, is not known."
-            yield rules.MODEL_UNVERIFIED.finding(text, log.facts.places("model"))
+            said = note("model-unverified-unnamed", expected=of_catalog(expected.model))
+            if model:
+                said = note(
+                    "model-unverified-named", expected=of_catalog(expected.model), model=model
+                )
+            yield rules.MODEL_UNVERIFIED.finding(said, log.facts.places("model"))
     parameters = log.facts.whole("parameters")
     wanted = expected.parameters
     if wanted and parameters and not case.smoke and abs(parameters / wanted - 1) > SAME_MODEL:
-        text = f"The model has {parameters:,} parameters, the benchmark's has {wanted:,}."
-        yield rules.OTHER_BENCHMARK.finding(text, log.facts.places("parameters"))
+        said = note(
+            "other-benchmark-parameters", parameters=f"{parameters:,}", expected=f"{wanted:,}"
+        )
+        yield rules.OTHER_BENCHMARK.finding(said, log.facts.places("parameters"))
 
 
 def _gpus(case: Case) -> Iterator[Finding]:
     log, expected = case.log, case.log.expected
     logged = log.facts.whole("gpus")
-    given = f"{counted(case.gpus, 'GPU', ('was', 'were'))} given"
     ranks = len(log.ranks)
-    if expected.gpus is not None and expected.gpus == expected.named.gpus:
-        given = f"the log's name says {counted(case.gpus, 'GPU')}"
+    is_named = expected.gpus is not None and expected.gpus == expected.named.gpus
+    by = "named" if is_named else "given"
     if logged is not None and logged != case.gpus:
-        text = f"{given[0].upper()}{given[1:]}, the log says {logged}."
-        yield rules.GPU_COUNT.finding(text, log.facts.places("gpus"))
+        said = note(f"gpu-count-{by}", gpus=case.gpus, logged=logged)
+        yield rules.GPU_COUNT.finding(said, log.facts.places("gpus"))
     elif case.gpus % (parallel := log.facts.whole("data_parallel") or 1):
-        text = f"{given[0].upper()}{given[1:]}, no multiple of the log's {parallel} parallel ranks."
-        yield rules.GPU_COUNT.finding(text, log.facts.places("data_parallel"))
+        said = note(f"gpu-count-multiple-{by}", gpus=case.gpus, ranks=parallel)
+        yield rules.GPU_COUNT.finding(said, log.facts.places("data_parallel"))
     elif ranks > case.gpus:
-        text = f"{ranks} ranks print training lines, and {given}."
-        yield rules.GPU_COUNT.finding(text)
+        yield rules.GPU_COUNT.finding(note(f"gpu-count-ranks-{by}", ranks=ranks, gpus=case.gpus))
     elif (
         expected.by_user
         and expected.gpus is not None
         and logged is None
         and not (1 < ranks == case.gpus or _confirmed(case))
     ):
-        text = f"The GPU count is not in the log; an option or its name says {case.gpus}."
-        yield rules.GPUS_UNVERIFIED.finding(text)
+        yield rules.GPUS_UNVERIFIED.finding(note("gpus-unverified", gpus=case.gpus))
     trainers = expected.trainers
     if trainers is not None and log.family.states_starts and len(log.started) != trainers:
         missing = sorted(set(range(trainers)) - log.started)
-        which = f"; rank {', '.join(map(str, missing[:8]))} is missing" if missing else ""
+        counts: dict[str, Arg] = {"planned": trainers, "started": len(log.started)}
         yield rules.TRAINER_COUNT.finding(
-            f"{counted(trainers, 'rank', ('was', 'were'))} planned,"
-            f" {len(log.started)} started{which}.",
+            note("trainer-count-missing", missing=tuple(missing[:8]), **counts)
+            if missing
+            else note("trainer-count", **counts)
         )
     nodes = set(log.nodes.values())
     # What not every rank reports may be on further nodes.
     if expected.nodes is not None and len(log.nodes) == case.gpus and len(nodes) < expected.nodes:
-        names = ", ".join(sorted(nodes)[:8])
-        text = f"{expected.nodes} replicas ran on {counted(len(nodes), 'node')}: {names}."
-        yield rules.SHARED_NODE.finding(text, log.facts.get("node", {}).values())
+        names = tuple(sorted(nodes)[:8])
+        said = note("shared-node", replicas=expected.nodes, nodes=len(nodes), names=names)
+        yield rules.SHARED_NODE.finding(said, log.facts.get("node", {}).values())
 
 
 def _batch(case: Case) -> Iterator[Finding]:
@@ -186,15 +192,13 @@ def _batch(case: Case) -> Iterator[Finding]:
         )
     elif rank is not None and estimates.has_unequal_steps(log, rank, case.job_batch):
         yield rules.BATCH_UNVERIFIED.finding(
-            "The log does not state the tokens of its steps, whose rates differ: means by equal"
-            " times and by equal tokens are 5 % apart or more.",
+            note("batch-unverified-unequal"),
             severity="reject",
             action="Print the tokens or the seconds of each step, or pack sequences to one length.",
         )
     elif case.job_batch is None and by_batch and (rank is None or rank.tally.records):
         # Lines that state a batch state none where none of them counts.
-        text = "The log gives seconds per iteration and no batch: give it with --batch-size."
-        yield rules.BATCH_UNVERIFIED.finding(text, severity="reject")
+        yield rules.BATCH_UNVERIFIED.finding(note("batch-unverified-none"), severity="reject")
     elif logged is not None and wanted and logged not in wanted:
         where = log.facts.places("batch_size")
         # One card's rate times its seconds: either may have been multiplied by the GPUs.
@@ -205,21 +209,22 @@ def _batch(case: Case) -> Iterator[Finding]:
             and abs(logged / given - 1) > OTHER_BATCH
         )
         matters = expected.planned or by_batch or multiplied
-        text = (
-            f"A batch of {' or '.join(map(str, sorted(wanted)))} per GPU was expected, the log's "
-            f"is {logged}."
+        said = note(
+            "batch-size-expected",
+            expected=or_list([str(one) for one in sorted(wanted)]),
+            logged=str(logged),
         )
         reads_batch = expected.declared is not None and _reads_batch(expected.declared)
         yield rules.BATCH_SIZE.finding(
-            text,
+            said,
             where,
             severity="reject" if matters else "warn",
             action=_RENAME_BATCH if reads_batch and case.gpus > 1 else None,
         )
     elif expected.varies and not by_batch:
         if case.job_batch is None:
-            text = "The benchmark's batch is null: its steps differ. No stamp checks the rate."
-            yield rules.BATCH_UNVERIFIED.finding(text, action=_COMPARE_RATE)
+            varies = note("batch-unverified-varies")
+            yield rules.BATCH_UNVERIFIED.finding(varies, action=_COMPARE_RATE)
     elif (
         (by_batch or expected.declared is not None)
         and logged is None
@@ -229,18 +234,14 @@ def _batch(case: Case) -> Iterator[Finding]:
         and case.batch is not None
         and not _confirmed(case)
     ):
-        step = f"{case.batch * case.gpus} per step of the job"
-        by = "the benchmark's is" if given is None else "an option or its name says"
-        stated = f"{by} {case.batch} per GPU, {step}."
-        action = None
-        if expected.declared is not None and not _reads_batch(expected.declared):
-            text = f"No fact of the format reads the batch; {stated}"
-            action = _DECLARE_BATCH
-        elif given is None:
-            text = f"The log does not state its batch; {stated}"
-        else:
-            text = f"The batch is not in the log; {stated}"
-        yield rules.BATCH_UNVERIFIED.finding(text, action=action)
+        lacks_fact = expected.declared is not None and not _reads_batch(expected.declared)
+        where_from = "fact" if lacks_fact else "log"
+        by = "benchmark" if given is None else "option"
+        step = str(case.batch * case.gpus)
+        yield rules.BATCH_UNVERIFIED.finding(
+            note(f"batch-unverified-{where_from}-{by}", batch=str(case.batch), step=step),
+            action=_DECLARE_BATCH if lacks_fact else None,
+        )
 
 
 def _reads_batch(declared: LogFormat) -> bool:
@@ -256,34 +257,44 @@ def _redundancy(case: Case) -> Iterator[Finding]:
     batch = log_statements.batch(case.log) or case.batch
     printed = _printed_step(case, batch)
     if rank is not None and printed and rank.sums.has_other_batch(printed):
-        what = "The batch is" if rank.shape.is_per_card else "A step of the job has"
-        text = f"{what} {significant(printed, 10)}; rates times seconds are"
-        text += f" {significant(rank.sums.batch or printed, 4)}."
+        said = note(
+            "batch-mismatch-card" if rank.shape.is_per_card else "batch-mismatch-step",
+            printed=significant(printed, 10),
+            computed=significant(rank.sums.batch or printed, 4),
+        )
         names = ("batch_size", "global_batch", "tokens_per_step")
         places = next(filter(None, map(log.facts.places, names)), [])
-        yield rules.BATCH_MISMATCH.finding(text, [*places, *rank.sums.line_of_batch])
+        yield rules.BATCH_MISMATCH.finding(said, [*places, *rank.sums.line_of_batch])
     yield from _lines_and_head(case)
-    if (doubt := log.facts.first(BATCH_DOUBT)) is not None:
+    if (doubt := log.facts.said(BATCH_DOUBT)) is not None:
         yield rules.BATCH_MISMATCH.finding(doubt, log.facts.places(BATCH_DOUBT))
     total = log_statements.stated_samples(log)
     if total is not None and batch is not None and not math.isclose(total, batch * case.gpus):
-        text = f"The log says {significant(total, 10)} samples per step of the job, not"
-        text += f" {case.gpus} × {batch}{_by_name(case)}."
+        said = note(
+            f"batch-mismatch-job{_by_name(case)}",
+            total=significant(total, 10),
+            gpus=case.gpus,
+            batch=str(batch),
+        )
         where = log.facts.places("global_batch") or log.facts.places("tokens_per_step")
         if not log_statements.shares_samples(log, case.gpus):
-            yield rules.BATCH_MISMATCH.finding(text, where)
+            yield rules.BATCH_MISMATCH.finding(said, where)
         elif batch != log.facts.whole("micro_batch"):
             # Nobody can tell the batch of one GPU of a model that several share.
-            yield rules.BATCH_SIZE.finding(f"{text} The log's counts.", where, severity="warn")
+            yield rules.BATCH_SIZE.finding(note("log-counts", said=said), where, severity="warn")
     possible = log_statements.possible_samples(log)
     size = log.airank.samples
     steps = rank.total if rank is not None else None
     if possible is not None and size and steps and batch and batch * case.gpus not in possible:
-        text = (
-            f"{size[0]:,} samples in {steps:,} steps are {significant(size[0] / steps, 5)} per step"
-            f" of the job, not {case.gpus} × {batch}{_by_name(case)}."
+        said = note(
+            f"batch-mismatch-data{_by_name(case)}",
+            samples=f"{size[0]:,}",
+            steps=f"{steps:,}",
+            each=significant(size[0] / steps, 5),
+            gpus=case.gpus,
+            batch=str(batch),
         )
-        yield rules.BATCH_MISMATCH.finding(text, [size[1]])
+        yield rules.BATCH_MISMATCH.finding(said, [size[1]])
 
 
 def _printed_step(case: Case, batch: float | None) -> float | None:
@@ -306,20 +317,17 @@ def _lines_and_head(case: Case) -> Iterator[Finding]:
     if of_lines is None or stated is None or "rampup" in log.facts or log.expected.varies:
         return
     if not math.isclose(of_lines, stated, rel_tol=SAME_BATCH):
-        text = (
-            f"The log's head says {stated} per step of the job, its lines come to"
-            f" {significant(of_lines, 5)}."
-        )
-        yield rules.BATCH_MISMATCH.finding(text, log.facts.places(name))
+        said = note("batch-mismatch-head", stated=stated, lines=significant(of_lines, 5))
+        yield rules.BATCH_MISMATCH.finding(said, log.facts.places(name))
 
 
 def _by_name(case: Case) -> str:
-    """Name the source of GPUs or batch, if it is the log's name."""
+    """Return the end of the id of a message that names the log's name as a source."""
     expected = case.log.expected
     gpus, batch = expected.named.gpus, expected.named.batch_size
     known = {("gpus", expected.gpus), ("batch", expected.batch_size)}
     by_name = known & {("gpus", gpus or 0), ("batch", batch or 0)}
-    return ", as the log's name says" if by_name else ""
+    return "-named" if by_name else ""
 
 
 def _confirmed(case: Case) -> bool:
@@ -343,22 +351,23 @@ def _precision(case: Case) -> Iterator[Finding]:
     if wanted and logged and wanted != logged:
         yield from _other(case, rules.PRECISION, "precision", wanted, logged)
     elif wanted and assumed and wanted != assumed:
-        text = f"{wanted} was expected; the log prints its configuration, which sets none."
-        yield rules.PRECISION.finding(text, log.facts.places("precision_assumed"))
+        said = note("precision-expected-none", expected=wanted)
+        yield rules.PRECISION.finding(said, log.facts.places("precision_assumed"))
     elif wanted == "amp" and expected.amp_dtype and half and expected.amp_dtype != half:
         yield from _other(case, rules.PRECISION, "amp_dtype", expected.amp_dtype, half)
     elif wanted not in {None, logged, assumed, default} and (expected.by_user or default):
-        by = "an option or its name" if expected.by_user else "the plan"
-        said = " ".join(filter(None, (wanted, expected.amp_dtype)))
-        text = f"The precision is not in the log; {by} says {said}."
-        yield rules.PRECISION_UNVERIFIED.finding(text)
+        by = "option" if expected.by_user else "plan"
+        stated = " ".join(filter(None, (wanted, expected.amp_dtype)))
+        yield rules.PRECISION_UNVERIFIED.finding(
+            note(f"precision-unverified-{by}", precision=stated)
+        )
     elif wanted is None and logged is None and default:
-        text = f"The precision is not in the log; {default} is assumed, the program's default."
-        yield rules.PRECISION_UNVERIFIED.finding(f"{text} State it with --precision.")
+        said = note("precision-unverified-default", precision=default)
+        yield rules.PRECISION_UNVERIFIED.finding(said)
     elif (wanted or logged) == "amp" and effective == "fp32":
         on_cpu = (log.facts.first("device") or expected.device) == "cpu"
         yield rules.PRECISION_WITHOUT_EFFECT.finding(
-            "AMP was requested and had no effect: the program computed in fp32.",
+            note("precision-without-effect"),
             log.facts.places("precision_effective"),
             severity="warn" if case.smoke and on_cpu else "reject",
         )
@@ -369,17 +378,20 @@ def _name(case: Case) -> Iterator[Finding]:
     log, named = case.log, case.log.expected.named
     nodes = log.facts.whole("replicas")
     if named.gpus is not None and named.gpus != case.gpus:
-        yield _misnamed(case, rules.GPU_COUNT, "gpus", counted(named.gpus, "GPU"), case.gpus)
+        yield _misnamed(
+            case, rules.GPU_COUNT, "gpus", note("named-gpus", gpus=named.gpus), case.gpus
+        )
     elif named.nodes is not None and nodes is not None and named.nodes != nodes:
-        yield _misnamed(case, rules.GPU_COUNT, "replicas", counted(named.nodes, "node"), nodes)
+        yield _misnamed(
+            case, rules.GPU_COUNT, "replicas", note("named-nodes", nodes=named.nodes), nodes
+        )
     yield from _named_batch(case)
     yield from _named_precision(case)
 
 
-def _misnamed(case: Case, rule: IntegrityRule, fact: str, named: str, stated: object) -> Finding:
-    return rule.finding(
-        f"The log's name says {named}, the log says {stated}.", case.log.facts.places(fact)
-    )
+def _misnamed(case: Case, rule: IntegrityRule, fact: str, named: Arg, stated: object) -> Finding:
+    said = note("name-says", named=named, stated=str(stated))
+    return rule.finding(said, case.log.facts.places(fact))
 
 
 def _named_batch(case: Case) -> Iterator[Finding]:
@@ -389,7 +401,9 @@ def _named_batch(case: Case) -> Iterator[Finding]:
         return
     # What follows from rates and times is rounded.
     if log.facts.whole("batch_size") is not None or abs(batch / named - 1) > OTHER_BATCH:
-        yield _misnamed(case, rules.BATCH_SIZE, "batch_size", f"a batch of {named} per GPU", batch)
+        yield _misnamed(
+            case, rules.BATCH_SIZE, "batch_size", note("named-batch", batch=str(named)), batch
+        )
 
 
 def _named_precision(case: Case) -> Iterator[Finding]:
@@ -402,7 +416,7 @@ def _named_precision(case: Case) -> Iterator[Finding]:
     if logged and named.precision != logged:
         yield _misnamed(case, rules.PRECISION, "precision", named.precision, logged)
     elif assumed and named.precision != assumed:
-        text = f"The log's name says {named.precision}; the configuration in the log sets none."
-        yield rules.PRECISION.finding(text, log.facts.places("precision_assumed"))
+        said = note("name-says-precision-none", named=named.precision)
+        yield rules.PRECISION.finding(said, log.facts.places("precision_assumed"))
     elif named.amp_dtype and half and named.precision == "amp" and named.amp_dtype != half:
         yield _misnamed(case, rules.PRECISION, "amp_dtype", named.amp_dtype, half)

@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from k8sbench.messages import Note, note
 from k8sbench.model import rules
 from k8sbench.model.clock_note import LEAST_SECONDS
 from k8sbench.model.errors import Finding, Severity
@@ -91,11 +92,11 @@ class _WholeRun:
             self._is_set_back |= began - at > LEAST_SECONDS
         self._claimed = _Claims(self._claimed.lines + lines, self._claimed.steps + steps)
 
-    def overclaim(self, unit_seconds: float, shape: Shape) -> str:
-        """Say that the lines claim more time than passed; empty if not."""
+    def overclaim(self, unit_seconds: float, shape: Shape) -> Note | None:
+        """Say that the lines claim more time than passed; None if not."""
         (began, before), (ended, claimed) = self._first, self._last
         if self._is_set_back or self._moments + 1 < FEWEST_MOMENTS:
-            return ""
+            return None
         passed = ended - began
         late = self._longest + DELAY
         lines = (claimed.lines - before.lines) * unit_seconds
@@ -208,13 +209,14 @@ class Arrivals:
         seconds, line = self._back
         if line is None:
             return
-        text = f"The times at which the lines arrived go back by {seconds:.1f} s."
+        by = f"{seconds:.1f}"
         sums = None if unit_seconds is None else self._sums(unit_seconds)
         if sums is None or sums.is_apart or self._steps_there:
-            yield rules.CLOCK_MISMATCH.finding(text, [line.place], action=MEASURE_AGAIN)
+            said = note("clock-mismatch-arrival-back", seconds=by)
+            yield rules.CLOCK_MISMATCH.finding(said, [line.place], action=MEASURE_AGAIN)
         else:
-            text += " The printed times, which agree with all other arrivals, give the figure."
-            yield rules.CLOCK_MISMATCH.finding(text, [line.place], "warn", action=CLOCK_IGNORED)
+            said = note("clock-mismatch-arrival-back-beside", seconds=by)
+            yield rules.CLOCK_MISMATCH.finding(said, [line.place], "warn", action=CLOCK_IGNORED)
 
     @property
     def _steps_there(self) -> bool:
@@ -230,23 +232,27 @@ class Arrivals:
         iteration of the job, in the ``unit`` of the figure.
         """
         places = [line.place for line in (self._first, self._last) if line is not None]
-        if text := self._whole.overclaim(unit_seconds, self._shape):
-            text += " by the times at which they arrived."
-            yield rules.ARRIVAL_MISMATCH.finding(text, places)
+        if (problem := self._whole.overclaim(unit_seconds, self._shape)) is not None:
+            yield rules.ARRIVAL_MISMATCH.finding(
+                note("arrival-mismatch-claim", said=problem), places
+            )
             return
         sums = self._sums(unit_seconds)
         if sums is None or not sums.is_apart:
             return
         iterations, printed, passed, _ = sums
-        text = (
-            f"By its lines the program ran at {samples * iterations / printed:.2f} {unit}; by the "
-            f"times at which they arrived it was {samples * iterations / passed:.2f} {unit}, over "
-            f"{iterations} iterations in {passed:.1f} s."
+        said = note(
+            "arrival-mismatch-rates",
+            printed=f"{samples * iterations / printed:.2f}",
+            arrived=f"{samples * iterations / passed:.2f}",
+            unit=unit,
+            iterations=iterations,
+            seconds=f"{passed:.1f}",
         )
         # A buffer may write in a shorter time what it held.
         is_known = passed < printed or self._shape.lacks_time(is_sampled=self._is_sampled)
         severity: Severity = "warn" if is_known else "reject"
-        yield rules.ARRIVAL_MISMATCH.finding(text, places, severity)
+        yield rules.ARRIVAL_MISMATCH.finding(said, places, severity)
 
     def _sums(self, unit_seconds: float) -> _Sums | None:
         """Return the sums of the kept gaps; None for few."""

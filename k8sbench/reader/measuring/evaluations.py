@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from k8sbench.catalog.published import Accuracy
-from k8sbench.messages import note
+from k8sbench.messages import Note, note
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
 from k8sbench.model.measurement import AccuracyResult
 from k8sbench.model.missing import Missing
-from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import Evaluation, Mark, Place
 from k8sbench.model.verdict import EVIDENCE
 from k8sbench.reader.measuring import evidence
@@ -233,31 +232,38 @@ class TrainingFacts:
         """Yield findings on evaluations, broken samples and failed checkpoints."""
         missing = {step: place for step, place in self._planned.items() if step not in self._made}
         if missing:
-            text = (
-                f"{len(missing)} of {counted(len(self._planned), 'planned evaluation')} "
-                f"{'is' if len(missing) == 1 else 'are'} not in the log, first that at step "
-                f"{min(missing)}."
-            )
-            yield rules.EVALUATION_MISSING.finding(text, list(missing.values()))
+            counts = {"missing": len(missing), "planned": len(self._planned)}
+            said = note("evaluation-missing", step=min(missing), **counts)
+            yield rules.EVALUATION_MISSING.finding(said, list(missing.values()))
         if self._broken or self._partial is not None:
-            yield rules.BROKEN_SAMPLES.finding(self._broken_text(), self._broken_places())
+            yield rules.BROKEN_SAMPLES.finding(self._broken_samples(), self._broken_places())
         if self._failed:
             why, _ = self._failed[-1]
-            of = counted(self._checkpoints, "checkpoint")
-            why = evidence.redact(why).rstrip(".")
-            text = f"{len(self._failed)} of {of} could not be written: {why}."
-            yield rules.CHECKPOINT_FAILED.finding(text, [place for _, place in self._failed])
-
-    def _broken_text(self) -> str:
-        parts = [part for part, _ in self._broken]
-        by_part = ", ".join(f"{parts.count(part)} of {part}" for part in sorted(set(parts)))
-        text = f"Samples that could not be read: {by_part}." if parts else ""
-        if self._partial is not None:
-            last = self._partial[0]
-            text += (
-                f" The evaluation at step {last.step} is of {last.samples} of {last.of} samples."
+            said = note(
+                "checkpoint-failed",
+                failed=len(self._failed),
+                checkpoints=self._checkpoints,
+                why=evidence.redact(why).rstrip("."),
             )
-        return text.strip()
+            yield rules.CHECKPOINT_FAILED.finding(said, [place for _, place in self._failed])
+
+    def _broken_samples(self) -> Note:
+        parts = [part for part, _ in self._broken]
+        by_part = tuple(
+            note("broken-samples-part", broken=parts.count(part), part=part)
+            for part in sorted(set(parts))
+        )
+        broken = note("broken-samples", parts=by_part)
+        if self._partial is None:
+            return broken
+        last = self._partial[0]
+        partial = note(
+            "broken-samples-evaluation",
+            step=str(last.step),
+            samples=str(last.samples),
+            of=str(last.of),
+        )
+        return note("two-sentences", one=broken, other=partial) if parts else partial
 
     def _broken_places(self) -> list[Place]:
         partial = [] if self._partial is None else [self._partial[1]]

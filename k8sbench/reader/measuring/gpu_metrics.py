@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.messages import Arg, Note, and_list, note
 from k8sbench.model import rules, times, verdict
 from k8sbench.model.arithmetic import plain_name
@@ -99,6 +100,7 @@ def completed(
     figures = {name: choice.figure for name, choice in chosen.items()}
     energy = _energy_per_1000(measurement, plan, figures)
     absent |= reasons_of({f"{PATH}.energy_per_1000_samples": energy})
+    judged = _judgement(measurement, plan, figures)
     metrics = GpuMetrics(
         figures=figures,
         gpus=tuple(
@@ -109,7 +111,8 @@ def completed(
             for i, gpu in enumerate(gpus.all)
         ),
         energy_per_1000_samples=figure_of(energy),
-        judgement=_judgement(measurement, plan, figures),
+        judgement=None if judged is None else messages.text("en", judged),
+        judgement_note=judged,
     )
     new = [
         *_findings(measurement, plan, chosen, gpus.all, fetched),
@@ -441,8 +444,8 @@ def _same_model(name: str, other: str) -> bool:
 
 def _judgement(
     measurement: Measurement, plan: RunPlan | PlannedGpus, figures: Mapping[str, GpuFigure]
-) -> str | None:
-    """Return the bottleneck as a sentence with its figures; None if unclear."""
+) -> Note | None:
+    """Return the bottleneck with its figures; None if unclear."""
     known = {name: figure.value for name, figure in figures.items() if figure.coverage >= COVERED}
     waiting = measurement.data_fraction
     busy = known.get("gpu_utilization")
@@ -450,24 +453,23 @@ def _judgement(
     dram = known.get("dram_active", 0.0)
     watts = known.get("power")
     limit = _number(measurement, "power_limit_w")
-    text = None
     if waiting is not None and busy is not None and waiting >= WAITING and busy < IDLE:
-        text = (
-            f"Input-bound: the GPUs were busy {100 * busy:.0f} % of the time while the loader took"
-            f" {100 * waiting:.0f} % of each step."
-        )
-    elif link is not None and link[1] >= LINK_BOUND:
+        shares = {"busy": f"{100 * busy:.0f} %", "waiting": f"{100 * waiting:.0f} %"}
+        return note("bound-input", **shares)
+    if link is not None and link[1] >= LINK_BOUND:
         name, share, rate = link
-        moved = f"each GPU moved {rate / 1e9:.1f} GB/s over {name}"
-        text = f"Communication-bound: {moved}, {100 * share:.0f} % of what it carries."
-    elif dram >= DRAM_BOUND:
-        text = f"Memory-bandwidth-bound: device memory was busy {100 * dram:.0f} % of the time."
-    elif watts is not None and limit and watts >= POWER_BOUND * limit:
+        moved = {"rate": f"{rate / 1e9:.1f} GB/s", "share": f"{100 * share:.0f} %"}
+        return note("bound-communication", link=name, **moved)
+    if dram >= DRAM_BOUND:
+        return note("bound-memory", share=f"{100 * dram:.0f} %")
+    if watts is not None and limit and watts >= POWER_BOUND * limit:
         clock = known.get("sm_clock")
         most = _number(measurement, "clock_sm_max_mhz")
-        at = f", at {clock:.0f} of {most:.0f} MHz" if clock and most else ""
-        text = f"Power-bound: the GPUs drew {watts:.0f} W of their limit of {limit:.0f} W{at}."
-    return text
+        drawn = {"power": f"{watts:.0f} W", "limit": f"{limit:.0f} W"}
+        if clock and most:
+            return note("bound-power-clock", clock=f"{clock:.0f}", most=f"{most:.0f}", **drawn)
+        return note("bound-power", **drawn)
+    return None
 
 
 def _busiest_link(

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from k8sbench.messages import Arg, Note, note
 from k8sbench.model import rules
 from k8sbench.model.errors import Finding
-from k8sbench.model.plain_text import counted
 from k8sbench.model.sample import DISPROVED, STAMP_LAG, TOLERANCE, Shape
 from k8sbench.reader.measuring.evidence import Occurrence, Occurrences
 from k8sbench.reader.measuring.rank_sums import Entry, Tally
@@ -37,10 +37,10 @@ FEWEST_BESIDE = 5
 JUMP = 1.0
 """Difference of wall and monotonic clock, between two records, of a clock that was set, s."""
 UNITS = {
-    3: "the stamps are in milliseconds",
-    6: "the stamps are in microseconds",
-    -3: "the printed times are in milliseconds, or the rates in thousands",
-    -6: "the printed times are in microseconds, or the rates in millions",
+    3: note("clock-stamps-milliseconds"),
+    6: note("clock-stamps-microseconds"),
+    -3: note("clock-times-milliseconds"),
+    -6: note("clock-times-microseconds"),
 }
 """Power of ten of clock ÷ printed times → its cause."""
 ABOUT = 0.1
@@ -226,49 +226,42 @@ class LogClock:
         """
         step = self._step_beside_times(unit, noted)
         if step is not None and self._largest is not None:
-            way = "back" if step < 0 else "further than the printed times"
+            way = "back" if step < 0 else "further"
             hours = self._sets_hours(step, unit or 1.0)
-            how = _set_by(hours) if hours else f"the stamps went {abs(step):.1f} s {way}"
-            text = (
-                f"Between two lines {how}. The printed times, which agree with all other stamps,"
-                " give the figure."
-            )
+            went = note(f"clock-went-{way}", seconds=f"{abs(step):.1f}")
+            said = note("clock-mismatch-beside", how=_set_by(hours) if hours else went)
             place = self._largest.line.place
-            yield rules.CLOCK_MISMATCH.finding(text, [place], "warn", action=CLOCK_IGNORED)
+            yield rules.CLOCK_MISMATCH.finding(said, [place], "warn", action=CLOCK_IGNORED)
             return
         cause = self._cause(unit)
         action = None if not cause else OTHER_UNIT if cause in UNITS.values() else CLOCK_SET
-        why = cause and f": {cause}"
         if self._back:
-            count = "once" if self._back.count == 1 else f"{self._back.count} times"
-            text = f"The log's time stamps go back {count}{why}."
-            yield rules.CLOCK_MISMATCH.finding(text, self._back.places, action=action)
+            said = _because("clock-mismatch-back", cause, times=self._back.count)
+            yield rules.CLOCK_MISMATCH.finding(said, self._back.places, action=action)
             return
         line = [self._largest.line.place] if self._largest and action is CLOCK_SET else []
         if self.misleads(unit):
-            text = f"The log's time stamps, by which the time is known, are wrong{why}."
-            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+            said = _because("clock-mismatch-wrong", cause)
+            yield rules.CLOCK_MISMATCH.finding(said, line, action=action)
             return
         if unit is None or not self._shape.complete or not self._records:
             return
         printed = self._time * unit
         clock = self._clock
         allowed = self._allowed(printed, clock)
-        text = overclaim(printed, clock, allowed)
+        problem = overclaim(printed, clock, allowed)
         # Those that are left out may have been slower: they hold what loaders and logging take.
-        if not text and not self._leaves_out and clock > printed + allowed:
-            text = f"The lines have {printed:.2f} s, and {clock:.2f} s passed"
-        if text:
-            text += f" by their time stamps, in {self._records} records{why}."
-            yield rules.CLOCK_MISMATCH.finding(text, line, action=action)
+        if problem is None and not self._leaves_out and clock > printed + allowed:
+            problem = note("clock-lines-have", claimed=f"{printed:.2f}", passed=f"{clock:.2f}")
+        if problem is not None:
+            said = _because("clock-mismatch-records", cause, said=problem, records=self._records)
+            yield rules.CLOCK_MISMATCH.finding(said, line, action=action)
         elif self._jump is not None:
             seconds, at = self._jump
-            text = (
-                f"Between two records the wall clock went {abs(seconds):.1f} s "
-                f"{'further' if seconds > 0 else 'less far'} than the monotonic clock."
-            )
+            way = "further" if seconds > 0 else "less"
+            said = note(f"clock-mismatch-jump-{way}", seconds=f"{abs(seconds):.1f}")
             places = [at.place] if at else []
-            yield rules.CLOCK_MISMATCH.finding(text, places, "warn", action=CLOCK_IGNORED)
+            yield rules.CLOCK_MISMATCH.finding(said, places, "warn", action=CLOCK_IGNORED)
 
     def _allowed(self, printed: float, clock: float) -> float:
         """Return by how many seconds the two sums may differ."""
@@ -314,16 +307,16 @@ class LogClock:
         """True if the figure has the time of wrong stamps."""
         return self._largest is not None and self._largest.counts and bool(self._cause(unit))
 
-    def _cause(self, unit: float | None) -> str:
-        """Say what is wrong with the unit or the clock; empty if nothing."""
+    def _cause(self, unit: float | None) -> Note | None:
+        """Say what is wrong with the unit or the clock; None if nothing."""
         if self._largest is None or unit is None:
-            return ""
+            return None
         if self._time > 0 and self._clock > 0:
             power = math.log10(self._clock / (self._time * unit))
             if round(power) in UNITS and abs(power - round(power)) < ABOUT:
                 return UNITS[round(power)]
         hours = self._sets_hours(self._largest.passed - self._largest.printed * unit, unit)
-        return _set_by(hours) if hours else ""
+        return _set_by(hours) if hours else None
 
     def _sets_hours(self, seconds: float, unit: float) -> int:
         """Return the hours by which the clock was set at the largest step; 0 if by others."""
@@ -336,20 +329,23 @@ class LogClock:
         return hours if is_set else 0
 
 
-def _set_by(hours: int) -> str:
-    way = "forward" if hours > 0 else "back"
-    by = counted(abs(hours), "hour")
-    return f"the clock was set {way} by {by}, as for daylight saving time"
+def _because(name: str, cause: Note | None, **args: Arg) -> Note:
+    """Make a message, with its cause if that is known."""
+    return note(name, **args) if cause is None else note(f"{name}-cause", cause=cause, **args)
 
 
-def overclaim(claimed: float, passed: float, allowed: float) -> str:
-    """Say that lines claim more time than passed by a clock; empty if no more than is allowed.
+def _set_by(hours: int) -> Note:
+    return note("clock-set-forward" if hours > 0 else "clock-set-back", hours=abs(hours))
+
+
+def overclaim(claimed: float, passed: float, allowed: float) -> Note | None:
+    """Say that lines claim more time than passed by a clock; None if no more than is allowed.
 
     A line may leave time out, and never has more than there was. All in seconds.
     """
     if claimed <= passed + allowed:
-        return ""
-    return f"The lines claim {claimed:.2f} s, and only {passed:.2f} s passed"
+        return None
+    return note("clock-lines-claim", claimed=f"{claimed:.2f}", passed=f"{passed:.2f}")
 
 
 def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Finding]:
@@ -361,10 +357,10 @@ def overclaimed(unit: float | None, tally: Tally, shape: Shape) -> Iterator[Find
     claimed = (last.time - first.time) * unit
     iterations = last.iterations - first.iterations
     allowed = shape.allowed_seconds(claimed, passed, iterations=iterations, stretches=1)
-    text = overclaim(claimed, passed, allowed)
-    if passed > 0 and text:
-        text += f" by their time stamps, in {iterations} iterations."
-        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
+    problem = overclaim(claimed, passed, allowed)
+    if passed > 0 and problem is not None:
+        said = note("clock-mismatch-iterations", said=problem, iterations=iterations)
+        yield rules.CLOCK_MISMATCH.finding(said, [tally.last.place] if tally.last else [])
 
 
 def misread(tally: Tally, shape: Shape) -> Iterator[Finding]:
@@ -372,26 +368,21 @@ def misread(tally: Tally, shape: Shape) -> Iterator[Finding]:
     negative = tally.negative
     if negative.count >= FEWEST_FAR and negative.count > NEGATIVE * tally.records:
         lines = negative.count + tally.records
-        text = (
-            f"By `averaged: running` {negative.count} of {lines} lines took less than no time: the"
-            " printed numbers are no means since the beginning."
-        )
-        yield rules.CLOCK_MISMATCH.finding(text, negative.places, action=OTHER_STEPS)
+        said = note("clock-mismatch-running", negative=negative.count, lines=lines)
+        yield rules.CLOCK_MISMATCH.finding(said, negative.places, action=OTHER_STEPS)
     trend = tally.trend
     if shape.begins_late or shape.averaged == "running" or tally.last is None or not trend.count:
         return
     number = f"{trend.last:.6g} {'samples/s' if shape.is_rate else 's per step'}"
-    text = ""
+    problem = None
     is_possible = trend.last < FASTEST if shape.is_rate else QUICKEST < trend.last < SLOWEST
     if not is_possible:
-        text = f"The format reads {number}, which no training has."
+        problem = note("clock-mismatch-impossible", number=number)
     elif trend.count >= FEWEST_RISING and trend.always_rises and trend.last > RISES * trend.first:
-        text = (
-            f"The printed number rises in each of {trend.count} lines, from {trend.first:.6g} to"
-            f" {trend.last:.6g}, as a clock does."
-        )
-    if text:
-        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place], action=ELAPSED)
+        ends = {"first": f"{trend.first:.6g}", "last": f"{trend.last:.6g}"}
+        problem = note("clock-mismatch-rises", lines=trend.count, **ends)
+    if problem is not None:
+        yield rules.CLOCK_MISMATCH.finding(problem, [tally.last.place], action=ELAPSED)
 
 
 def apart(
@@ -416,32 +407,28 @@ def apart(
         return
     claimed = time * unit / iterations * steps
     coarse = shape.stamp_error
-    if text := overclaim(claimed, passed, DISPROVED * passed + coarse):
-        text += f" by their time stamps, in {steps} iterations."
-        yield rules.CLOCK_MISMATCH.finding(text, [tally.last.place] if tally.last else [])
+    if (problem := overclaim(claimed, passed, DISPROVED * passed + coarse)) is not None:
+        said = note("clock-mismatch-iterations", said=problem, iterations=steps)
+        yield rules.CLOCK_MISMATCH.finding(said, [tally.last.place] if tally.last else [])
         return
     ratio = claimed / passed
     if abs(claimed - passed) <= max(APART * passed, coarse):
         return
-    why = "the lines claim more time than passed"
+    why = note("clocks-apart-claim")
     if claimed < passed:
         ratio = _compare_training(unit, tally, clock)
         lost = clock.training_seconds * (1 - ratio)
         if ratio >= 1 - APART or lost <= coarse * math.sqrt(clock.training_stretches):
             return
-        why = "time passed that no training line has, and no other line that was read tells why"
+        why = note("clocks-apart-unexplained")
     share = f"{100 * ratio:.1f} %"
-    by_stamps = f"By its time stamps the log's rate is {share} of that by its lines"
     if multiplied > 1 and abs(ratio * multiplied - 1) <= MULTIPLIED:
-        text = (
-            f"{by_stamps}, about 1 in {multiplied}: by `per: card` the printed rate is multiplied"
-            f" by {multiplied} GPUs (--gpus), and it seems to be that of the whole job."
-        )
-        yield rules.CLOCK_MISMATCH.finding(text, action=OTHER_SCOPE)
+        said = note("clock-mismatch-per-card", share=share, gpus=multiplied)
+        yield rules.CLOCK_MISMATCH.finding(said, action=OTHER_SCOPE)
         return
-    text = f"{by_stamps}: {why}."
     is_far = clock.is_far_apart(unit)
-    yield (rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART).finding(text)
+    rule = rules.CLOCK_MISMATCH if is_far else rules.CLOCKS_APART
+    yield rule.finding(note("clocks-apart", share=share, why=why))
 
 
 def _compare_training(unit: float, tally: Tally, clock: LogClock) -> float:

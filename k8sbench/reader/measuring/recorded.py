@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.messages import note
 from k8sbench.model import rules, times, verdict
 from k8sbench.model.errors import Finding, InputError
 from k8sbench.model.kinds import replica_names
@@ -95,7 +96,7 @@ def judged_with_run(
             figures = {found.lines[name].file for name in ("first", "last") if name in found.lines}
         more.append(integrity.gaps_reason(found, gaps, figures=figures))
     more += [
-        rules.EXIT_CODE.finding(f"The window is complete, but: {evidence.redact(end.cause)}")
+        rules.EXIT_CODE.finding(note("exit-code", cause=evidence.redact(end.cause)))
         for end in run.history[-1:]
         if end.phase is Phase.FAILED
     ]
@@ -105,8 +106,7 @@ def judged_with_run(
         if end.phase.final and again.cause_id == RESTARTING
     )
     if paused:
-        text = f"The training was continued after {times.duration(paused)} in which it was over."
-        more.append(rules.CONTINUED.finding(text))
+        more.append(rules.CONTINUED.finding(note("continued", time=times.duration(paused))))
     if not more:
         return found
     # What else was found has its marks already; that nothing was measured cannot be accepted.

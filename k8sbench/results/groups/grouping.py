@@ -208,18 +208,20 @@ def _figures(
     more = MORE.get(planned.backend, USE_REPEATS)
     figures = spread(rates, more=more)
     if is_unsteady:
-        text = (
-            f"The {len(rates)} runs reach from {figures.minimum:.2f} to {figures.maximum:.2f},"
-            " and none is plainly apart from the others."
+        said = note(
+            "unsteady-runs",
+            runs=len(rates),
+            low=f"{figures.minimum:.2f}",
+            high=f"{figures.maximum:.2f}",
         )
         unknown = {"low": None, "high": None, "interval_reason": note("runs-unsteady")}
         figures = msgspec.structs.replace(figures, **unknown)
-        return figures, (rejections.UNSTEADY_RUNS.finding(text),)
+        return figures, (rejections.UNSTEADY_RUNS.finding(said),)
     if figures.low is not None and figures.high is not None and planned.preset != "smoke":
         width = (figures.high - figures.low) / figures.median
         if width > WIDE_INTERVAL:
-            text = f"The 95 % interval is {100 * width:.0f} % of the median wide."
-            return figures, (rejections.WIDE_INTERVAL.finding(text),)
+            said = note("wide-interval", width=f"{100 * width:.0f} %")
+            return figures, (rejections.WIDE_INTERVAL.finding(said),)
     return figures, ()
 
 
@@ -246,11 +248,9 @@ def _check_efficiency(
         value = speedup.efficiency(group, ratio).value
         new = []
         if value is not None and base is not None and value > EFFICIENCY_LIMIT:
-            text = (
-                f"{value:.2f} per GPU against {base.key.id}: GPUs together are not that much"
-                " faster than alone, so one of the two is wrong."
-            )
-            new.append(rejections.EFFICIENCY_ABOVE_LIMIT.finding(text))
+            efficiency = f"{value:.2f}"
+            said = note("efficiency-above-limit", efficiency=efficiency, group=base.key.id)
+            new.append(rejections.EFFICIENCY_ABOVE_LIMIT.finding(said))
         checked.append(_with_reasons(group, verdict.mark_accepted(new, accept)))
     return checked
 
@@ -487,8 +487,8 @@ def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> Note:
     if timed == reached:
         return note("reached-no-majority", **runs)
     of_runs = (c.measurement for c in counted if c.measurement.is_at_target)
-    why = (measured.missing.get("time_to_train_s", "") for measured in of_runs)
-    runs["why"] = "; ".join(sorted({text.rstrip(".") for text in why if text}))
+    why = dict.fromkeys(measured.why("time_to_train_s") for measured in of_runs)
+    runs["why"] = tuple(one for one in why if one is not None)
     if not timed:
         return note("reached-at-unknown-time", **runs)
     return note("reached-some-timed", timed=timed, **runs)
@@ -577,11 +577,11 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, Note]) -> dict[str, fl
         if values:
             figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
         elif counted:
-            why = counted[0].measurement.missing
+            measured = counted[0].measurement
             on_cpu = counted[0].run.facts.device == "cpu"
             otherwise = note("no-gpu-used" if on_cpu else "no-gpu-source")
-            text = why.get(f"gpu_metrics.{name}") or why.get("gpu_metrics")
-            missing[name] = quoted(text) if text else otherwise
+            why = measured.why(f"gpu_metrics.{name}") or measured.why("gpu_metrics")
+            missing[name] = why or otherwise
             if counted[0].run.facts.backend == "imported" and not on_cpu:
                 missing[name] = IMPORTED
     return figures
@@ -590,7 +590,8 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, Note]) -> dict[str, fl
 def _judgements(counted: Sequence[Candidate]) -> tuple[Note, ...]:
     """Return the limits that the runs' GPU metrics show."""
     metrics = (c.measurement.gpu_metrics for c in counted)
-    return tuple(dict.fromkeys(quoted(m.judgement) for m in metrics if m and m.judgement))
+    found = (m.judgement_note or quoted(m.judgement) for m in metrics if m and m.judgement)
+    return tuple(dict.fromkeys(found))
 
 
 def joined(values: Iterable[str | None]) -> str | None:

@@ -13,6 +13,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from k8sbench.messages import Arg, Note, note, quoted
 from k8sbench.model import verdict
 from k8sbench.model.errors import Finding, list_few
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
@@ -161,25 +162,26 @@ class Candidate:
                 self.rates.pop("time_weighted", None)
             rejects = any(reason.severity == "reject" for reason in measurement.reasons)
             if measurement.verdict == "rejected" and not rejects:
-                self.reject(NOT_MEASURED, "The measurement was rejected without a reason.")
+                self.reject(NOT_MEASURED, note("not-measured-no-reason"))
         phase = run.phase
         if not phase.final:
-            self.reject(RUN_IN_PROGRESS, f"The run is {phase}: {run.history[-1].cause}")
+            cause = run.history[-1].cause
+            self.reject(RUN_IN_PROGRESS, note("run-in-progress", phase=str(phase), cause=cause))
         elif phase is not Phase.SUCCEEDED and all(
             reason.id != EXIT_CODE.id for reason in self.reasons
         ):
             ending = RUN_OUT_OF_MEMORY if is_out_of_memory(run) else _ENDINGS[phase]
-            self.reject(ending, run.history[-1].cause)
+            self.reject(ending, quoted(run.history[-1].cause))
         elif measurement is None:
-            self.reject(NOT_MEASURED, "The run ended, but nothing was measured.")
+            self.reject(NOT_MEASURED, note("not-measured-ended"))
 
-    def reject(self, rule: IntegrityRule, sentence: str) -> None:
+    def reject(self, rule: IntegrityRule, said: Note) -> None:
         """Add a reason that no ``--accept`` can overrule: there is no figure to accept."""
-        self.reasons.append(rule.finding(sentence))
+        self.reasons.append(rule.finding(said))
 
-    def reject_unless_accepted(self, rule: IntegrityRule, sentence: str) -> None:
+    def reject_unless_accepted(self, rule: IntegrityRule, said: Note) -> None:
         """Add a reason that counts unless it is accepted by name."""
-        self.reasons += verdict.mark_accepted([rule.finding(sentence)], self.accept)
+        self.reasons += verdict.mark_accepted([rule.finding(said)], self.accept)
 
     @property
     def counts(self) -> bool:
@@ -254,14 +256,11 @@ def logs_counted_twice(candidates: Sequence[Candidate]) -> None:
         copied = next((one for one in alike if one.measurement.is_same_log(found)), None)
         beside = next((one for one in ranks if one.measurement.is_of_same_job(found)), None)
         if copied is not None:
-            text = f"Its log is that of run {copied.run.run_id}."
-            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, text)
+            said = note("log-counted-twice-run", run=copied.run.run_id)
+            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, said)
         elif beside is not None:
-            text = (
-                f"Its log is of the job of run {beside.run.run_id}, as that of another rank: the"
-                " losses are equal at the same time."
-            )
-            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, text)
+            said = note("log-counted-twice-rank", run=beside.run.run_id)
+            candidate.reject_unless_accepted(LOG_COUNTED_TWICE, said)
         else:
             alike.append(candidate)
             ranks.append(candidate)
@@ -281,28 +280,29 @@ def other_plans(candidates: Sequence[Candidate]) -> None:
             run_id: values_of_run.get(name, "null") for run_id, values_of_run in plans.items()
         }
         if _differ(values):
-            _reject_minority(candidates, values, MIXED_PLAN, f"its plan's {name}", shown=False)
+            trait = note("trait-plan", field=name)
+            _reject_minority(candidates, values, MIXED_PLAN, trait, shown=False)
 
 
 def _states(name: str) -> Callable[[Candidate], str | None]:
     return lambda candidate: reported(candidate.measurement.environment, name)
 
 
-_TRAITS: tuple[tuple[IntegrityRule, str, Callable[[Candidate], str | None]], ...] = (
-    (MIXED_GPU_MODEL, "its GPU model", lambda c: c.gpu_model),
-    (MIXED_PRECISION, "its precision in effect", lambda c: c.measurement.precision_effective),
-    (MIXED_IMAGE, "its image", lambda c: c.run.image_digest or c.run.facts.image),
-    (MIXED_DATA, "its data set", lambda c: c.measurement.data_digest),
-    (MIXED_WEIGHTS, "its start weights", lambda c: c.start_weights),
-    (MIXED_DRIVER, "its GPU driver", _states("driver")),
-    (MIXED_FRAMEWORK, "its framework version", _states("framework_version")),
-    (MIXED_PLAN, "its model", _states("model")),
-    (MIXED_PLAN, "its number of parameters", lambda c: _text(c.measurement.parameters)),
-    (MIXED_PLAN, "its number of classes", _states("classes")),
-    (MIXED_PLAN, "its sequence length", _states("sequence_length")),
-    (MIXED_PLAN, "its samples of a step", _states("global_batch")),
-    (MIXED_PLAN, "its tokens of a step", _states("tokens_per_step")),
-    (MIXED_PLAN, "its memory layout", _states("option.channels_last")),
+_TRAITS: tuple[tuple[IntegrityRule, Note, Callable[[Candidate], str | None]], ...] = (
+    (MIXED_GPU_MODEL, note("trait-gpu-model"), lambda c: c.gpu_model),
+    (MIXED_PRECISION, note("trait-precision"), lambda c: c.measurement.precision_effective),
+    (MIXED_IMAGE, note("trait-image"), lambda c: c.run.image_digest or c.run.facts.image),
+    (MIXED_DATA, note("trait-data"), lambda c: c.measurement.data_digest),
+    (MIXED_WEIGHTS, note("trait-weights"), lambda c: c.start_weights),
+    (MIXED_DRIVER, note("trait-driver"), _states("driver")),
+    (MIXED_FRAMEWORK, note("trait-framework"), _states("framework_version")),
+    (MIXED_PLAN, note("trait-model"), _states("model")),
+    (MIXED_PLAN, note("trait-parameters"), lambda c: _text(c.measurement.parameters)),
+    (MIXED_PLAN, note("trait-classes"), _states("classes")),
+    (MIXED_PLAN, note("trait-sequence-length"), _states("sequence_length")),
+    (MIXED_PLAN, note("trait-step-samples"), _states("global_batch")),
+    (MIXED_PLAN, note("trait-step-tokens"), _states("tokens_per_step")),
+    (MIXED_PLAN, note("trait-layout"), _states("option.channels_last")),
 )
 """Rule, a trait that only the runs report, and its value."""
 
@@ -330,7 +330,7 @@ def _reject_minority(
     candidates: Sequence[Candidate],
     values: Mapping[str, str | None],
     rule: IntegrityRule,
-    what: str,
+    trait: Note,
     *,
     shown: bool,
 ) -> None:
@@ -346,13 +346,11 @@ def _reject_minority(
         value = values.get(candidate.run.run_id)
         if value is None or (majority and value == winner):
             continue
-        own = what[:1].upper() + what[1:] + (f" ({value})" if shown else "")
-        if majority:
-            other = f" ({winner})" if shown else ""
-            message = f"{own} is not that of {votes} of {total} runs{other}."
-        else:
-            message = f"{own} is shared by {known[value]} of {total} runs: there is no majority."
-        candidate.reject_unless_accepted(rule, message)
+        args: dict[str, Arg] = {"trait": trait, "runs": total}
+        args |= {"votes": votes, "other": winner} if majority else {"votes": known[value]}
+        name = "mixed-minority" if majority else "mixed-no-majority"
+        said = note(f"{name}-shown", own=value, **args) if shown else note(name, **args)
+        candidate.reject_unless_accepted(rule, said)
 
 
 def common_estimator(candidates: Sequence[Candidate]) -> str:
@@ -365,7 +363,7 @@ def common_estimator(candidates: Sequence[Candidate]) -> str:
     best = max(votes, key=lambda name: (votes[name], -_order(name)))
     for candidate in counted:
         if best not in candidate.rates:
-            candidate.reject(MIXED_ESTIMATOR, f"It has no figure by {best}.")
+            candidate.reject(MIXED_ESTIMATOR, note("mixed-estimator-lacks", estimator=best))
     return best
 
 
@@ -394,24 +392,30 @@ def outliers(candidates: Sequence[Candidate], estimator: str) -> bool:
     why = _without_majority(tried, rates)
     if inside:
         far = [rates[candidate.run.run_id] for candidate in outside]
-        agreed = f"{len(inside)} of {len(tried)} runs agree."
-        why = f"{_far_off(far, statistics.median(inside))}; {agreed}"
+        why = _far_off(far, inside, len(tried))
     for candidate in outside:
         candidate.reject_unless_accepted(OUTLIER, why)
     return False
 
 
-def _far_off(far: Sequence[float], median: float) -> str:
+def _far_off(far: Sequence[float], inside: Sequence[float], runs: int) -> Note:
     """Describe the rates of outliers beside the others' median."""
-    low, high = min(far), max(far)
-    of = f"× the group's median of {median:.2f}"
+    low, high, median = min(far), max(far), statistics.median(inside)
+    of: dict[str, Arg] = {"median": f"{median:.2f}", "agree": len(inside), "runs": runs}
     if len(far) == 1:
-        return f"{low:.2f} is {low / median:.2f} {of}"
-    ratios = f"{low / median:.2f} to {high / median:.2f}"
-    return f"{len(far)} runs from {low:.2f} to {high:.2f} are {ratios} {of}"
+        return note("outlier-one", rate=f"{low:.2f}", ratio=f"{low / median:.2f}", **of)
+    return note(
+        "outlier-several",
+        number=len(far),
+        low=f"{low:.2f}",
+        high=f"{high:.2f}",
+        least=f"{low / median:.2f}",
+        most=f"{high / median:.2f}",
+        **of,
+    )
 
 
-def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) -> str:
+def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) -> Note:
     """Describe runs of which no majority agrees: by clusters, with their logs, if there are any."""
     ordered = sorted(tried, key=lambda one: rates[one.run.run_id])
     clusters = [[ordered[0]]]
@@ -421,16 +425,15 @@ def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) ->
         clusters[-1].append(one)
     if len(clusters) == 1 or min(map(len, clusters)) == 1:
         low, high = (rates[one.run.run_id] for one in (ordered[0], ordered[-1]))
-        return (
-            f"The {len(tried)} runs reach from {low:.2f} to {high:.2f}, and no clear majority of"
-            " them agrees. It is unknown which is wrong; repeat the case."
-        )
-    parts = []
+        ends = {"low": f"{low:.2f}", "high": f"{high:.2f}"}
+        return note("outlier-no-majority", runs=len(tried), **ends)
+    parts: list[Note] = []
     for some in clusters:
         low, high = (rates[one.run.run_id] for one in (some[0], some[-1]))
         logs = list_few(sorted(_log_of(one) for one in some), MOST_LOGS)
-        parts.append(f"{len(some)} runs from {low:.2f} to {high:.2f} ({logs})")
-    return f"{', '.join(parts)}: one row holds the logs of several cases; import them apart."
+        ends = {"low": f"{low:.2f}", "high": f"{high:.2f}"}
+        parts.append(note("outlier-cluster", number=len(some), logs=logs, **ends))
+    return note("outlier-clusters", clusters=tuple(parts))
 
 
 def _log_of(candidate: Candidate) -> str:

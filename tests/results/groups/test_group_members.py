@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k8sbench.messages import quoted
 from k8sbench.model.group import Group, Member
 from k8sbench.model.identity import UNKNOWN
 from k8sbench.model.measurement import MeasuredWindow, SteadyPart
@@ -182,7 +183,7 @@ def test_a_run_that_is_given_twice_is_one_run() -> None:
 
 
 def test_a_run_that_failed_when_its_window_was_complete_counts() -> None:
-    reasons = (EXIT_CODE.finding("The window is complete."),)
+    reasons = (EXIT_CODE.finding(quoted("The window is complete.")),)
     group = only([run(100.0, phase=Phase.FAILED, measured={"reasons": reasons})])
     assert (group.counted, group.members[0].rate, group.state) == (1, 100.0, "valid")
 
