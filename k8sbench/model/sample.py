@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.messages import Note
 from k8sbench.model.masking import mask_fields
 
@@ -303,6 +304,11 @@ class Fact(_Printed, frozen=True, kw_only=True):
     def like(self, name: str, value: str) -> Fact:
         """Derive another fact of the same line."""
         return msgspec.structs.replace(self, name=name, value=value)
+
+    def doubt(self, name: str, why: Note) -> Fact:
+        """Derive another fact of the same line, which is a sentence of ours."""
+        value = messages.text("en", why)
+        return msgspec.structs.replace(self, name=name, value=value, note=why)
 
 
 _Event = Literal["start", "evaluation", "checkpoint", "restart", "epoch-end", "finished", "header"]

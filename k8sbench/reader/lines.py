@@ -10,9 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
-from k8sbench import messages
 from k8sbench.messages import Note
 from k8sbench.model.sample import Fact, Mark, MarkKind
 
@@ -134,7 +131,7 @@ class CleanLine(NamedTuple):
 
     def doubt(self, name: str, why: Note) -> Fact:
         """A fact that this line shows, which is a sentence of ours."""
-        return msgspec.structs.replace(self.fact(name, messages.text("en", why)), note=why)
+        return self.fact(name, "").doubt(name, why)
 
     def mark(
         self,

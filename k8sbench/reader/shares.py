@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+from k8sbench.messages import note
 from k8sbench.model.plain_text import significant
 from k8sbench.model.sample import Item, Record
 from k8sbench.reader.family import BATCH_DOUBT, Family, LineReader, LineRule, RecordRule, positive
@@ -53,9 +54,8 @@ class SharesReader(LineReader):
             return
         ranks = round(job / share)
         if ranks < 1 or abs(job / share - ranks) > ROUNDED * ranks:
-            rates = f"{significant(job, 6)} of the job and {significant(share, 6)} of one GPU"
-            text = f"The rates of a line contradict each other: {rates}."
-            yield line.fact(BATCH_DOUBT, text)
+            rates = {"job": significant(job, 6), "share": significant(share, 6)}
+            yield line.doubt(BATCH_DOUBT, note("batch-mismatch-shares", **rates))
         elif self._ranks.get(line.source) != ranks:
             self._ranks[line.source] = ranks
             yield line.fact(self._fact, str(ranks))

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.messages import Note, note
 from k8sbench.model.notation import Match
 from k8sbench.model.plain_text import significant
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
@@ -158,7 +159,7 @@ class _FairseqReader(LineReader):
             elif rule.needle not in _ENDS and not match[0].startswith("| "):
                 if not self._doubted and (doubt := _doubt(texts["ups"], numbers)):
                     self._doubted = True
-                    yield line.fact(BATCH_DOUBT, doubt)
+                    yield line.doubt(BATCH_DOUBT, doubt)
                 yield from _record(rule, line, match, numbers)
 
     def _of_epoch(
@@ -207,14 +208,17 @@ def _record(
         yield record
 
 
-def _doubt(stated: str | None, numbers: _Numbers) -> str:
-    """Return how the two rates of a line contradict each other; empty if they do not."""
+def _doubt(stated: str | None, numbers: _Numbers) -> Note | None:
+    """Return how the two rates of a line contradict each other; None if they do not."""
     updates, own = number_in(stated), numbers.wps / numbers.wpb
     if updates is None or abs(own - updates) <= LAST_DIGIT + RATES_APART * updates:
-        return ""
-    return (
-        f"The rates of a line contradict each other: {numbers.wps:g} words/s of {numbers.wpb:g}"
-        f" words an update are {significant(own, 3)} updates/s, and it says {updates:g}."
+        return None
+    return note(
+        "batch-mismatch-updates",
+        words=f"{numbers.wps:g}",
+        of=f"{numbers.wpb:g}",
+        own=significant(own, 3),
+        stated=f"{updates:g}",
     )
 
 

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from k8sbench.messages import note
 from k8sbench.model.plain_text import significant
 from k8sbench.model.sample import Fact, Item, Mark, Record, Shape
 from k8sbench.reader.family import (
@@ -94,8 +95,6 @@ ROUNDED_STEPS = 0.01
 """… and the relative error of the steps beside it: later versions round the time, too."""
 ROUNDED_SAMPLES = 0.05
 """Most of a step's samples that a rate may lack because of whole steps; else it is another one."""
-COMPLETIONS = "The program generates completions. Its last line counts them or the prompts"
-SHARED = "Several GPUs share a sequence, which the program counts once for each of them."
 _SHAPE = Shape(name="hf-trainer", number="seconds", begins_late=True)
 _EVAL_RUNTIME = re.compile(rf"{Q}eval_runtime{Q}: {Q}?(?P<seconds>\d+(?:\.\d+)?)")
 _COMPLETIONS = re.compile(rf"{Q}completions/\w+{Q}: ")
@@ -174,7 +173,7 @@ class _HfTrainerReader(LineReader):
             elif fact.name == "batch" and self._head:
                 yield line.fact("global_batch", str(_whole(fact)))
             elif fact.name == "_sharing" and _whole(fact) > 1:
-                yield line.fact(BATCH_DOUBT, SHARED)
+                yield line.doubt(BATCH_DOUBT, note("batch-mismatch-shared-sequence"))
             elif fact.name == BEGUN_AT:
                 yield fact
 
@@ -244,8 +243,8 @@ class _HfTrainerReader(LineReader):
         steps = elapsed * speed if match["unit"] == "iter/s" else elapsed / speed
         slack = ROUNDED_STEPS * done + done / elapsed + 1
         if steps > done + slack or (match["unit"] == "iter/s" and steps < done - slack):
-            text = f"A line's time and speed are of {significant(steps, 4)} steps, not {done}."
-            yield line.fact(BATCH_DOUBT, text)
+            why = note("batch-mismatch-speed", steps=significant(steps, 4), done=done)
+            yield line.doubt(BATCH_DOUBT, why)
 
     def _record(self, line: CleanLine, text: str, done: int, elapsed: int) -> Iterator[Record]:
         """Yield a record for the steps since the bar at the latest one."""
@@ -304,10 +303,14 @@ class _HfTrainerReader(LineReader):
             # A plan of a part of an epoch rounds its steps up, and not its samples.
             least = min(possible) * (1 - min(1 / steps if lengths else 0.0, ROUNDED_SAMPLES))
             if not least / (1 + slack) <= counted <= max(possible) * (1 + slack):
-                samples = f"{significant(counted, 4)} samples a step, its head {batch}"
-                yield line.fact(BATCH_DOUBT, f"The log's last line counts {samples}.")
+                why = note(
+                    "batch-mismatch-last-line",
+                    samples=significant(counted, 4),
+                    batch=str(batch),
+                )
+                yield line.doubt(BATCH_DOUBT, why)
         elif self._generates:
-            yield line.fact(BATCH_DOUBT, f"{COMPLETIONS}, which the log's head would show.")
+            yield line.doubt(BATCH_DOUBT, note("batch-mismatch-completions"))
 
     def _of_bar(self, by_rate: float, slack: float) -> int | None:
         """Return the steps of the training's bar, or of one that time and rate come to."""

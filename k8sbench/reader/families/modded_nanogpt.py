@@ -26,6 +26,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from k8sbench.messages import Note, note
 from k8sbench.model.notation import Match
 from k8sbench.model.sample import Fact, Item, Shape
 from k8sbench.reader.family import (
@@ -58,14 +59,6 @@ def _convert(texts: dict[str, Any]) -> None:
 
 
 _PRODUCT = r"\d{1,12}(?: ?\* ?\d{1,12}){0,9}"
-UNREAD = (
-    "The program changes its batch while it trains, and the log's head states no schedule of a"
-    " known form."
-)
-NOT_IN_LOG = (
-    "The program changes its batch while it trains, by the source in its own log file: measure"
-    " that of its folder logs/."
-)
 
 
 def _product(text: str) -> int:
@@ -112,8 +105,10 @@ class _ScheduleReader(TotalsReader):
         """The source's list of stages: tokens of a step, and share of the scheduled iterations."""
         self._schedule: list[Stage] | None = None
         """None until the first training line; empty without one, or of an unknown form."""
-        self._doubt: str | None = ""
-        """Contradiction of a line with the schedule or itself; None once a fact states it."""
+        self._doubt: Note | None = None
+        """Contradiction of a line with the schedule or itself, of which no fact says it yet."""
+        self._is_doubted = False
+        """True once a fact states it."""
         super().__init__(family)
 
     def facts(self, line: CleanLine) -> Iterator[Fact]:
@@ -131,9 +126,9 @@ class _ScheduleReader(TotalsReader):
         changes = self._stated.get("_changes")
         warms_up = self._stated.get("_warms_up_by_stage")
         if changes is None and warms_up is not None:
-            yield warms_up.like(BATCH_DOUBT, NOT_IN_LOG)
+            yield warms_up.doubt(BATCH_DOUBT, note("batch-mismatch-schedule-elsewhere"))
         elif changes is not None and not schedule:
-            yield changes.like(BATCH_DOUBT, UNREAD)
+            yield changes.doubt(BATCH_DOUBT, note("batch-mismatch-schedule-unknown"))
         elif changes is not None:
             parts = [f"{stage.tokens} tokens to step {stage.end}" for stage in schedule]
             yield changes.like("batch_schedule", ", ".join(parts))
@@ -180,9 +175,10 @@ class _ScheduleReader(TotalsReader):
     def totals(self, rule: RecordRule, line: CleanLine) -> Iterator[Item]:
         """Read the totals of a line."""
         yield from super().totals(rule, line)
-        if self._doubt:
-            yield line.fact(BATCH_DOUBT, self._doubt)
+        if self._doubt is not None:
+            yield line.doubt(BATCH_DOUBT, self._doubt)
             self._doubt = None
+            self._is_doubted = True
 
     def groups(self, rule: RecordRule, match: Match) -> dict[str, Any]:
         """Return the groups of a match, and the tokens of the steps up to its own."""
@@ -191,19 +187,21 @@ class _ScheduleReader(TotalsReader):
         iteration = int(texts["iteration"])
         if schedule and int(texts["total"]) != schedule[-1].end:
             planned = schedule[-1].end
-            self._contradict(f"The lines are of {texts['total']} steps, the schedule of {planned}.")
+            stated = str(texts["total"])
+            self._contradict(note("batch-mismatch-planned", steps=stated, planned=planned))
         elif schedule:
             texts["all_samples"] = _tokens_until(schedule, iteration)
         elapsed, mean = texts["elapsed"], positive(texts["mean"])
         steps = 1e3 * elapsed / mean if elapsed and mean else iteration
         slack = 1 + ROUNDED * iteration
         if not iteration - MOST_UNTIMED - slack <= steps <= iteration + slack:
-            self._contradict(f"Time and mean of a line are of {steps:.0f} steps, not {iteration}.")
+            of_line = f"{steps:.0f}"
+            self._contradict(note("batch-mismatch-mean", steps=of_line, iteration=iteration))
         return texts
 
-    def _contradict(self, text: str) -> None:
-        if self._doubt is not None:
-            self._doubt = text
+    def _contradict(self, why: Note) -> None:
+        if not self._is_doubted:
+            self._doubt = why
 
 
 def _tokens_until(schedule: Sequence[Stage], iteration: int) -> int:

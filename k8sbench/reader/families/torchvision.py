@@ -19,6 +19,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from k8sbench.messages import note
 from k8sbench.model.sample import Fact, Item, Record, Shape
 from k8sbench.reader.family import (
     BATCH_DOUBT,
@@ -59,7 +60,6 @@ _EPOCH = padded(
     r"\((?P<mean_seconds>\d+\.\d+) s / it\)"
 )
 
-SHARED = "Several GPUs share a sample, so that the batch of one does not tell the job's."
 _ARGUMENT = r"^(?:(?:(?!\bNamespace\().)*Namespace\(.*\b)?{}[,)]"
 """An argument, in one line with all others or on a line of its own."""
 
@@ -73,7 +73,7 @@ def _shared(stated: Mapping[str, Fact]) -> Iterator[Fact]:
     """Doubt the batch where parts of a model lie on several GPUs."""
     sharing = stated.get("_sharing")
     if sharing is not None and int(sharing.value) > 1:
-        yield sharing.like(BATCH_DOUBT, SHARED)
+        yield sharing.doubt(BATCH_DOUBT, note("batch-mismatch-shared-sample"))
 
 
 class _MetricLoggerReader(LineReader):

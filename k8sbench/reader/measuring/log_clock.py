@@ -373,11 +373,11 @@ def misread(tally: Tally, shape: Shape) -> Iterator[Finding]:
     trend = tally.trend
     if shape.begins_late or shape.averaged == "running" or tally.last is None or not trend.count:
         return
-    number = f"{trend.last:.6g} {'samples/s' if shape.is_rate else 's per step'}"
     problem = None
     is_possible = trend.last < FASTEST if shape.is_rate else QUICKEST < trend.last < SLOWEST
     if not is_possible:
-        problem = note("clock-mismatch-impossible", number=number)
+        name = "clock-mismatch-impossible" + ("-rate" if shape.is_rate else "-time")
+        problem = note(name, number=f"{trend.last:.6g}")
     elif trend.count >= FEWEST_RISING and trend.always_rises and trend.last > RISES * trend.first:
         ends = {"first": f"{trend.first:.6g}", "last": f"{trend.last:.6g}"}
         problem = note("clock-mismatch-rises", lines=trend.count, **ends)

@@ -16,7 +16,7 @@ FILES = ("findings_group.ftl", "findings_log.ftl", "findings_run.ftl", "no_figur
 NAMES = re.compile(
     r"`[^`]*`|--[a-z-]+|\b[A-Z]+(?:_[A-Z]+)+(?:=true)?\b|k8sbench collect"
     r"|\b(?:AI-Rank|NCCL|InfiniBand|RoCE|NVIDIA|ResNet|PyTorch|Prometheus|exporter|NVML|DCGM|UUID"
-    r"|FP32|TF32|TFLOP|k8sbench|null|test_begin|token|rank|facts|LitGPT|modded-nanogpt)\b"
+    r"|FP32|TF32|TFLOP|k8sbench|null|test_begin|token|rank|facts|samples/s|LitGPT|modded-nanogpt)\b"
 )
 """Words that stay as they are in each language: names, options and units."""
 
