@@ -11,7 +11,7 @@ from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.run import Baseline, Run
 from k8sbench.model.series import Judged
 from k8sbench.results.groups import nights
-from k8sbench.results.judged_series import acceptances, with_acceptances
+from k8sbench.results.judged_series import acceptances, notable, with_acceptances
 from k8sbench.results.stored_groups import RunsById
 from k8sbench.store.interface import RunFilter
 
@@ -61,6 +61,10 @@ class ServedGroups:
         if self._judged is None:
             self._judged = nights.play(self.rows, self._accepted).judged
         return with_acceptances(rows, self._judged, self._accepted)
+
+    def notable(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return the judgements of some sets that are notable, by group id, in the rows' order."""
+        return notable(self.judged(rows))
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""

@@ -132,6 +132,12 @@ class Judged(NamedTuple):
     alternating: Alternation | None = None
     """The levels between which the case alternates as of this set."""
 
+    @property
+    def is_notable(self) -> bool:
+        """True if the set is marked or closed a change, or if its case alternates as of it."""
+        said = self.mark, self.closed, self.alternating
+        return any(part is not None for part in said)
+
 
 class Acceptance(NamedTuple):
     """The newest acceptance of a level of a case."""

@@ -85,6 +85,20 @@ class JudgedSeries:
         found |= {row.group_id: new[row.group_id] for row in rows if row.group_id in new}
         return with_acceptances(rows, found, self._accepted)
 
+    def notable(self, rows: Iterable[GroupRow]) -> dict[str, Judged]:
+        """Return the judgements of some sets that are notable, by group id, in the rows' order."""
+        ids = self._index.notable()
+        if self._played is not None:
+            ids |= self._played.judged.keys() | self._played.revised.keys()
+        # The set of an accepted level closes what is open.
+        some = (row for row in rows if row.group_id in ids or row.line in self._accepted)
+        return notable(self.judged(some))
+
+
+def notable(judged: Mapping[str, Judged]) -> dict[str, Judged]:
+    """Return the judgements that are notable."""
+    return {group_id: each for group_id, each in judged.items() if each.is_notable}
+
 
 def with_acceptances(
     rows: Iterable[GroupRow], judged: Mapping[str, Judged], accepted: Mapping[Line, Acceptance]

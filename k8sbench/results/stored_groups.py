@@ -7,6 +7,7 @@ reason is overruled by ``--accept``.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -47,7 +48,6 @@ class StoredGroups:
         self.rows: Sequence[GroupRow] = []
         self._unkept: list[GroupRow] = []
         """Rows of groups that the index does not keep, and of those in their place."""
-        self._series: JudgedSeries | None = None
         self._ranges = {each.line: each.over for each in store.series_ranges()}
         """Ranges of iterations of the series that have one."""
         self._follow_changes(note)
@@ -65,10 +65,11 @@ class StoredGroups:
 
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
-        if self._series is None:
-            accepted = acceptances(self._store.accepted_levels(), self.rows)
-            self._series = JudgedSeries(self._index, self.rows, self._unkept, accepted)
-        return self._series.judged(rows)
+        return self._judged_series.judged(rows)
+
+    def notable(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return the judgements of some sets that are notable, by group id, in the rows' order."""
+        return self._judged_series.notable(rows)
 
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
@@ -81,6 +82,11 @@ class StoredGroups:
     def readable(self, run_id: str) -> Run | None:
         """Return a run as it is now; None if it cannot be read."""
         return self._lost.get(run_id) or self._store.read_run(run_id)
+
+    @functools.cached_property
+    def _judged_series(self) -> JudgedSeries:
+        accepted = acceptances(self._store.accepted_levels(), self.rows)
+        return JudgedSeries(self._index, self.rows, self._unkept, accepted)
 
     def _follow_changes(self, note: Callable[[str], None]) -> None:
         """Make the groups of changed sets, and keep those in which nothing goes on."""

@@ -118,6 +118,16 @@ class GroupIndex:
         query = f"SELECT {_OF_SERIES} FROM series WHERE group_id"  # noqa: S608
         return {row["group_id"]: _judged_of_row(row) for row in self._select_in(query, ids)}
 
+    def notable(self) -> set[str]:
+        """Return the ids of the groups whose judgement is notable (:attr:`.Judged.is_notable`)."""
+        with self._database.reading() as db:
+            # As in the index: without it all judgements are read.
+            query = (
+                "SELECT group_id FROM series INDEXED BY series_notable"
+                " WHERE mark IS NOT NULL OR closed_since IS NOT NULL OR low IS NOT NULL"
+            )
+            return {group_id for (group_id,) in db.execute(query)}
+
     def nights(self) -> list[NightState]:
         """Return the nights that were judged, without their states, oldest first."""
         with self._database.reading() as db:

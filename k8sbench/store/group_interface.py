@@ -42,6 +42,9 @@ class GroupIndex(Protocol):
     def read_judged(self, ids: Collection[str]) -> dict[str, Judged]:
         """Return the judgements of groups by their series, by id; absent without one."""
 
+    def notable(self) -> set[str]:
+        """Return the ids of the groups whose judgement is notable (:attr:`.Judged.is_notable`)."""
+
     def nights(self) -> list[NightState]:
         """Return the nights that were judged, without their states, oldest first."""
 

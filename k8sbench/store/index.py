@@ -108,8 +108,8 @@ CREATE TABLE series (
     sets         INTEGER,
     p_of_night   REAL
 );
-CREATE INDEX series_marked ON series (mark) WHERE mark IS NOT NULL;
-CREATE INDEX series_open ON series (open) WHERE open IS NOT NULL;
+CREATE INDEX series_notable ON series (group_id)
+    WHERE mark IS NOT NULL OR closed_since IS NOT NULL OR low IS NOT NULL;
 CREATE INDEX series_by_night ON series (night);
 CREATE TABLE nights (night INTEGER PRIMARY KEY, digest TEXT NOT NULL, state BLOB);
 CREATE TABLE changed_sets (set_name TEXT PRIMARY KEY, version INTEGER NOT NULL);

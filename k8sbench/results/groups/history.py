@@ -148,8 +148,9 @@ class CaseSets:
     def __init__(self, fitting: Iterable[GroupRow], known: KnownGroups) -> None:
         self._known = known
         self._rows = {row.group_id: row for row in fitting if nights.counts(row)}
-        self._judged = known.judged(self._rows.values())
+        self._notable = known.notable(self._rows.values())
         self._newest = nights.newest(self._rows.values())
+        self._of_newest = known.judged(self._newest.values())
         models = {row.gpu_model for row in self._rows.values()} - {UNKNOWN}
         self._has_several_models = len(models) > 1
 
@@ -161,9 +162,9 @@ class CaseSets:
         """
         alternating = self._of_alternation()
         marks: dict[str, Mark] = {}
-        for group_id, row in self._rows.items():
-            mark = self._judged[group_id].mark
-            is_shown = since is None or row.ended >= since
+        for group_id, judged in self._notable.items():
+            mark = judged.mark
+            is_shown = since is None or self._rows[group_id].ended >= since
             if mark is not None and mark.is_change and is_shown and group_id not in alternating:
                 marks[group_id] = mark
         closings = self._closings()
@@ -185,7 +186,7 @@ class CaseSets:
         levels = {
             row.group_id: found
             for row in self._newest.values()
-            if (found := self._judged[row.group_id].alternating) is not None
+            if (found := self._of_newest[row.group_id].alternating) is not None
         }
         groups = self._known.groups(self._rows[group_id] for group_id in levels)
         return [
@@ -202,28 +203,33 @@ class CaseSets:
 
         What they show is no change.
         """
-        by_line: dict[Line, list[str]] = {}
-        for row in sorted(self._rows.values(), key=lambda row: row.began):
-            by_line.setdefault(row.line, []).append(row.group_id)
+        by_line: dict[Line, list[str]] = {
+            line: [] for line, row in self._newest.items() if self._alternates(row.group_id)
+        }
+        its = (row for row in self._rows.values() if row.line in by_line) if by_line else ()
+        for row in sorted(its, key=lambda row: row.began):
+            by_line[row.line].append(row.group_id)
         found: set[str] = set()
         for sets in by_line.values():
             newest = itertools.takewhile(self._alternates, reversed(sets))
-            if count := sum(1 for _ in newest):
-                found.update(sets[-(count + alternation.NEWEST - 1) :])
+            count = sum(1 for _ in newest)
+            found.update(sets[-(count + alternation.NEWEST - 1) :])
         return found
 
     def _alternates(self, group_id: str) -> bool:
-        return self._judged[group_id].alternating is not None
+        judged = self._notable.get(group_id, UNJUDGED)
+        return judged.alternating is not None
 
     def _is_open(self, row: GroupRow, mark: Mark) -> bool:
-        found = self._judged[self._newest[row.line].group_id].open
+        found = self._of_newest[self._newest[row.line].group_id].open
         return found is not None and found.includes(mark, row.began)
 
     def _closings(self) -> dict[Line, list[tuple[float, Closed]]]:
         """Return the ends of open changes with the begins of their sets, by case, oldest first."""
         found: dict[Line, list[tuple[float, Closed]]] = {}
-        for row in sorted(self._rows.values(), key=lambda row: row.began):
-            if (closed := self._judged[row.group_id].closed) is not None:
+        notable = (self._rows[group_id] for group_id in self._notable)
+        for row in sorted(notable, key=lambda row: row.began):
+            if (closed := self._notable[row.group_id].closed) is not None:
                 found.setdefault(row.line, []).append((row.began, closed))
         return found
 

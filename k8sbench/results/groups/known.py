@@ -27,6 +27,12 @@ class KnownGroups(Protocol):
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         """Return what the series of their cases say of some sets, by group id."""
 
+    def notable(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        """Return the judgements of some sets that are notable, by group id, in the rows' order.
+
+        They are few, and as a store grows much faster to read than all.
+        """
+
     def sets_of(self, run_ids: Collection[str]) -> set[str]:
         """Return the names of the sets of some runs."""
 

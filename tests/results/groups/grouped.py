@@ -10,6 +10,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, Judged
 from k8sbench.results.groups import comparison, grouping, nights, selection
 from k8sbench.results.groups.selection import Report, Wanted
+from k8sbench.results.judged_series import notable
 
 
 class Grouped:
@@ -34,6 +35,9 @@ class Grouped:
 
     def judged(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
         return {row.group_id: self._judged.get(row.group_id, UNJUDGED) for row in rows}
+
+    def notable(self, rows: Iterable[GroupRow]) -> Mapping[str, Judged]:
+        return notable(self.judged(rows))
 
     @functools.cached_property
     def _judged(self) -> Mapping[str, Judged]:

@@ -13,6 +13,7 @@ from k8sbench.model.run import Run
 from k8sbench.model.series import UNJUDGED, AcceptedLevel, Judged
 from k8sbench.results.groups import grouping, nights, selection, series
 from k8sbench.results.groups.selection import Wanted
+from k8sbench.results.judged_series import notable
 from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store import exchange, group_index
 from k8sbench.store.interface import RunFilter
@@ -216,7 +217,9 @@ def test_a_store_that_can_only_be_read_answers_alike(
 
 
 def judgements(store: SqlStore) -> dict[str, Judged]:
+    """Return the judgements of all sets by name; the notable ones are found without the others."""
     groups = StoredGroups(store, print)
+    assert groups.notable(groups.rows) == notable(groups.judged(groups.rows))
     return {row.set_name: groups.judged([row])[row.group_id] for row in groups.rows}
 
 
@@ -320,6 +323,14 @@ def test_a_set_that_goes_on_is_judged_when_its_runs_have_ended(root: Path, store
     mark = judgements(store)["night-9"].mark
     assert mark is not None
     assert mark.kind == "unconfirmed"
+
+
+def test_the_levels_of_a_case_that_alternates_are_kept(root: Path, store: SqlStore) -> None:
+    levels = [100.0, 100.3, 99.8, *(103.0 - 3 * (n % 2) + 0.1 * (n % 3) for n in range(14))]
+    for number, level in enumerate(levels):
+        put(root, night(3 + number, level, level * 1.001))
+    assert judgements(store) == anew(store)
+    assert judgements(store)["night-19"].alternating is not None
 
 
 def test_an_accepted_level_is_open_no_more(root: Path, store: SqlStore) -> None:
