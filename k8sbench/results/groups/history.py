@@ -25,15 +25,21 @@ def gpu_models(rows: Iterable[GroupRow]) -> dict[str, str]:
     A set without a figure may name no GPU: it belongs to the newest one of its case that has a
     figure, or else to the newest that names one.
     """
-    rows = sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id))
+    rows = list(rows)
+    lacking = {row.series for row in rows if not _has_gpu(row)}
+    having = (row for row in rows if row.series in lacking and _has_gpu(row))
     newest: dict[str, str] = {}
-    for row in rows:
-        if _has_gpu(row):
-            newest.setdefault(row.series, row.gpu_model)
+    for row in sorted(having, key=_newest_first):
+        newest.setdefault(row.series, row.gpu_model)
     return {
         row.group_id: row.gpu_model if _has_gpu(row) else newest.get(row.series, UNKNOWN)
         for row in rows
     }
+
+
+def _newest_first(row: GroupRow) -> tuple[bool, float, str]:
+    """Return the place of a set among others: those with a figure first, the newest first."""
+    return row.median is None, -row.ended, row.group_id
 
 
 def _has_gpu(row: GroupRow) -> bool:
@@ -45,7 +51,7 @@ def cases(rows: Iterable[GroupRow]) -> list[list[GroupRow]]:
 
     A set without a figure is of the newest estimator of its case.
     """
-    rows = sorted(rows, key=lambda row: (row.median is None, -row.ended, row.group_id))
+    rows = sorted(rows, key=_newest_first)
     models = gpu_models(rows)
     by_line: dict[Line, list[GroupRow]] = {}
     newest: dict[tuple[str, str], Line] = {}
