@@ -14,7 +14,7 @@ def small(place: Path, size: str) -> Iterator[Path]:
     """Mount a disk of a size ("64k"); skip without permission to mount."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
-    place.mkdir()
+    place.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "k8sbench-test", str(place)]
     done = subprocess.run(mount, check=False, capture_output=True, text=True)
     if done.returncode:
