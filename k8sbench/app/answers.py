@@ -159,7 +159,7 @@ def _stored(store: SqlStore, scope: StoresRead, note: Note) -> StoredGroups:
 
 
 def decided(names: Iterable[str], fit: Callable[[str, Holder], int], scope: StoresRead) -> Holder:
-    """Return the store that has all names; without names, or if one is in none, the default.
+    """Return the store that has all known names; without any, the default.
 
     ``fit`` says how well a store fits a name, see :func:`.sides.fit`. Raises :class:`UsageError`.
     """
@@ -167,8 +167,9 @@ def decided(names: Iterable[str], fit: Callable[[str, Holder], int], scope: Stor
     for name in names:
         fits: dict[Holder, int] = {"own": fit(name, "own"), "operator": fit(name, "operator")}
         best = max(fits.values())
-        holders[name] = {one for one, found in fits.items() if found == best > 0}
-    if not holders or not all(holders.values()):
+        if best:
+            holders[name] = {one for one, found in fits.items() if found == best}
+    if not holders:
         return scope.default
     has_all = set.intersection(*holders.values())
     if len(has_all) == 1:
@@ -182,7 +183,7 @@ def decided(names: Iterable[str], fit: Callable[[str, Holder], int], scope: Stor
     here = next(_bare(name) for name, of in holders.items() if of == {"own"})
     raise UsageError(
         f"An answer reads one store: {there!r} is in the operator's, {here!r} in the one here.",
-        f"Copy a run or set here with k8sbench store import --from-operator NAME, and add --store"
+        f"Copy it with k8sbench store import --from-operator {shlex.quote(there)}, and add --store"
         f" {scope.own}.",
     )
 

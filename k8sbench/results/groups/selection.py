@@ -181,13 +181,21 @@ def missing_cases(
 ) -> tuple[MissingCase, ...]:
     """Return the cases that a report of some rows calls missing and that some nights lack."""
     present = [group.row for night in nights for group in night.groups]
-    cases = {(row.series, model) for row in present for model in (row.gpu_model, UNKNOWN)}
+    cases = {(row.series, row.gpu_model) for row in present}
+    series = {row.series for row in present}
+
+    def is_present(row: GroupRow) -> bool:
+        """Return True if a night has the case; a row without a figure may name no GPU."""
+        if row.gpu_model == UNKNOWN:
+            return row.series in series
+        return not cases.isdisjoint(((row.series, row.gpu_model), (row.series, UNKNOWN)))
+
     speeds = [row for row in fitting if row.measures == "speed"]
-    if all((row.series, row.gpu_model) in cases for row in speeds):
+    if all(map(is_present, speeds)):
         return ()
     shown, _, gone, _ = _current(speeds, groups)
     rows = [row for row in shown if row.group_id in gone]
-    rows = [row for row in rows if (row.series, row.gpu_model) not in cases]
+    rows = [row for row in rows if not is_present(row)]
     found = sorted(groups.groups(rows), key=lambda group: group.key)
     return tuple(MissingCase(group, gone[group.key.id]) for group in found)
 
