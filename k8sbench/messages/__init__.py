@@ -8,7 +8,7 @@ and a language may order the arguments as it needs, neither of which gettext has
 
 from __future__ import annotations
 
-from k8sbench.messages.catalogue import has_message, ids, text, written
+from k8sbench.messages.catalogue import can_write, has_message, ids, stored, text, written
 from k8sbench.messages.note import Arg, Lang, Note, and_list, note, of_catalog, or_list, quoted
 
 __all__ = [
@@ -16,12 +16,14 @@ __all__ = [
     "Lang",
     "Note",
     "and_list",
+    "can_write",
     "has_message",
     "ids",
     "note",
     "of_catalog",
     "or_list",
     "quoted",
+    "stored",
     "text",
     "written",
 ]

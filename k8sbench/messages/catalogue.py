@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -13,6 +14,8 @@ from k8sbench.messages.note import Arg, Lang, Note
 
 SEPARATORS = {"en": ", ", "zh": "、"}
 """Language → text between the members of a list."""
+_ARGUMENT = re.compile(r"\$([a-zA-Z][\w-]*)")
+"""An argument in the syntax of Fluent."""
 
 
 def text(lang: Lang, message: Note) -> str:
@@ -34,6 +37,34 @@ def text(lang: Lang, message: Note) -> str:
 def has_message(name: str) -> bool:
     """Return True if the catalogue has a message of this id."""
     return name in _entries("en")
+
+
+def can_write(message: Note) -> bool:
+    """Return True if the catalogue has a message and those in its arguments, and all that it needs.
+
+    A store may hold messages of a later version, which this one cannot write.
+    """
+    if not has_message(message.id) or not _needed(message.id) <= message.args.keys():
+        return False
+    return all(map(_can_write, message.args.values()))
+
+
+def _can_write(value: Arg) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_can_write, value))
+    return not isinstance(value, Note) or can_write(value)
+
+
+def stored(message: Note | None, otherwise: Note) -> Note:
+    """Return a message of a store; ``otherwise`` if it has none, or one of a later version."""
+    return message if message is not None and can_write(message) else otherwise
+
+
+@functools.cache
+def _needed(name: str) -> frozenset[str]:
+    """Return the names of the arguments of a message in all languages."""
+    texts = (_entries(lang)[name] for lang in SEPARATORS)
+    return frozenset(found for text in texts for found in _ARGUMENT.findall(text))
 
 
 def ids(lang: Lang) -> Collection[str]:

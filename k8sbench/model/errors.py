@@ -330,9 +330,24 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "id", FORMER_IDS[self.id])
         mask_fields(self, "sentence", "action")
         if self.note is not None:
-            masked = mask_note(self.note)
-            msgspec.structs.force_setattr(self, "note", masked)
-            msgspec.structs.force_setattr(self, "sentence", messages.text("en", masked))
+            message = mask_note(self.note)
+            if messages.can_write(message):
+                message, sentence = _masked_whole(message)
+                msgspec.structs.force_setattr(self, "sentence", sentence)
+            msgspec.structs.force_setattr(self, "note", message)
+
+    @property
+    def said(self) -> Note:
+        """The problem as a message; its sentence, quoted, if there is none that can be written."""
+        otherwise = note("finding-quoted", id=self.id, text=self.sentence)
+        return messages.stored(self.note, otherwise)
+
+
+def _masked_whole(message: Note) -> tuple[Note, str]:
+    """Return a message and its English text, without a credential that spans two arguments."""
+    text = messages.text("en", message)
+    shown = masked(text)
+    return (message if shown == text else quoted(shown)), shown
 
 
 # -- optional dependencies -------------------------------------------------------------------------

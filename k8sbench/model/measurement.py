@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.messages import Note, quoted
 from k8sbench.model.errors import Finding
 from k8sbench.model.gpu_metrics import Gpu
@@ -243,6 +244,13 @@ class GpuMetrics(msgspec.Struct, frozen=True, kw_only=True):
     judgement_note: Note | None = None
     """The same as a message; None in stores of 0.5."""
 
+    @property
+    def said(self) -> Note | None:
+        """The limit as a message; None if it is unclear."""
+        if self.judgement is None:
+            return None
+        return messages.stored(self.judgement_note, quoted(self.judgement))
+
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of a run at the points of a fixed grid of iterations.
@@ -418,9 +426,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     def why(self, path: str) -> Note | None:
         """Return why a figure is missing; None if nothing says so."""
-        if path in self.missing_notes:
-            return self.missing_notes[path]
-        return quoted(self.missing[path]) if path in self.missing else None
+        if path not in self.missing:
+            return None
+        return messages.stored(self.missing_notes.get(path), quoted(self.missing[path]))
 
     def without(self, reasons: Mapping[str, Note], instead_of: Collection[str] = ()) -> Measurement:
         """Return this measurement with reasons for missing figures, by their paths.

@@ -358,7 +358,7 @@ def _clock(case: Case, rank: RankRecords) -> Iterator[Finding]:
     of_one_gpu = None if case.job_batch is None else significant(case.job_batch / case.gpus, 10)
     for finding in contradictions:
         if tokens and of_one_gpu:
-            said = finding.note or quoted(finding.sentence)
+            said = finding.said
             said = note("clock-mismatch-in-sequences", said=said, tokens=of_one_gpu)
             yield msgspec.structs.replace(finding, note=said)
         else:

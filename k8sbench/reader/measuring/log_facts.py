@@ -259,7 +259,8 @@ class LogFacts:
 
     def _fact(self, fact: Fact, place: Place) -> None:
         value = evidence.redact(fact.value)
-        if fact.note is not None:
+        # A redacted sentence is quoted.
+        if fact.note is not None and value == fact.value:
             self.facts.notes[value] = fact.note
         if fact.name == "gpu_uuid":
             self._gpu_uuids[value] = None

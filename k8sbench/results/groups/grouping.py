@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from k8sbench import messages
-from k8sbench.messages import Arg, Note, note, quoted
+from k8sbench.messages import Arg, Note, note
 from k8sbench.model import verdict
 from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
@@ -590,8 +590,8 @@ def _gpu(counted: Sequence[Candidate], missing: dict[str, Note]) -> dict[str, fl
 def _judgements(counted: Sequence[Candidate]) -> tuple[Note, ...]:
     """Return the limits that the runs' GPU metrics show."""
     metrics = (c.measurement.gpu_metrics for c in counted)
-    found = (m.judgement_note or quoted(m.judgement) for m in metrics if m and m.judgement)
-    return tuple(dict.fromkeys(found))
+    found = (one.said for one in metrics if one)
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def joined(values: Iterable[str | None]) -> str | None:

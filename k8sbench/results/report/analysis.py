@@ -15,7 +15,6 @@ from k8sbench.model.group import Group, Result
 from k8sbench.results.groups.speedup import unlike_but_in_precision
 from k8sbench.results.report import formats, standing_out
 from k8sbench.results.report.columns import as_published, is_of_case, nearest
-from k8sbench.results.report.group_words import said_of
 from k8sbench.results.report.noted_tables import Footnote, of_runs
 from k8sbench.results.report.words import join, say
 
@@ -123,7 +122,7 @@ def _explain_row(result: Result, lang: Lang) -> Iterator[str]:
     for judgement in group.judgements:
         yield messages.text(lang, judgement)
     for reason in group.reasons:
-        yield messages.text(lang, of_runs(Footnote(said=said_of(reason)), reason.id))
+        yield messages.text(lang, of_runs(Footnote(said=reason.said), reason.id))
     one = nearest(result, "throughput")
     ratios = [] if one is None else [one.ratio, *(one.ratios or ())]
     is_far = any(ratio is not None and abs(ratio) >= APART for ratio in ratios)

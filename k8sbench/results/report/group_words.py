@@ -299,7 +299,7 @@ def reasons(group: Group, kind: str) -> list[Footnote]:
 
 def footnotes(group: Group, kind: str) -> list[Footnote]:
     """Return the reasons of one kind, as below a table: each id once with its first sentence."""
-    return _once(((found, said_of(found[1])) for found in _select_kind(group, kind)), is_short=True)
+    return _once(((found, found[1].said) for found in _select_kind(group, kind)), is_short=True)
 
 
 _OfRuns = tuple[tuple[str, ...], Finding]
@@ -320,13 +320,6 @@ def _once(found: Iterable[tuple[_OfRuns, Note]], *, is_short: bool = False) -> l
     ]
 
 
-def said_of(reason: Finding) -> Note:
-    """Return the message of a reason; one with a sentence alone is quoted."""
-    if reason.note is not None:
-        return reason.note
-    return note("finding-quoted", id=reason.id, text=reason.sentence)
-
-
 def _select_kind(group: Group, kind: str) -> Iterator[_OfRuns]:
     """Yield the reasons of the group, without run ids, and of its runs."""
     of_runs = (((run.run_id,), reason) for run in group.members for reason in run.reasons)
@@ -339,7 +332,7 @@ def _select_kind(group: Group, kind: str) -> Iterator[_OfRuns]:
 def _with_place(found: _OfRuns) -> Note:
     """Name the first place of a reason; ``-o json`` has them all."""
     _, reason = found
-    said = said_of(reason)
+    said = reason.said
     if not reason.evidence:
         return said
     place = f"{reason.evidence[0].file}:{reason.evidence[0].line}"

@@ -11,7 +11,6 @@ from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.results.report import formats
 from k8sbench.results.report.columns import as_published, is_of_case
-from k8sbench.results.report.group_words import said_of
 from k8sbench.results.report.noted_tables import Footnote, of_runs
 from k8sbench.results.report.words import say
 
@@ -111,7 +110,7 @@ def _slow_lines(result: Result, row: str, lang: Lang) -> Iterator[str]:
     if found:
         runs = say(lang, "of_runs", number=len(found), runs=len(counted))
         place = f"{row} ({runs})" if len(counted) > 1 else row
-        yield messages.text(lang, of_runs(Footnote(said=said_of(found[0])), place))
+        yield messages.text(lang, of_runs(Footnote(said=found[0].said), place))
 
 
 def other_estimator(result: Result, row: str, lang: Lang) -> Iterator[str]:

@@ -49,6 +49,18 @@ def arguments(entry: ast.Message) -> set[str]:
     return found.names
 
 
+def all_arguments(entry: ast.Message) -> set[str]:
+    """Return the names of the arguments of a message, with those that only choose a variant."""
+    found = set[str]()
+
+    class References(visitor.Visitor):
+        def visit_VariableReference(self, node: Any) -> None:
+            found.add(node.id.name)
+
+    References().visit(entry)
+    return found
+
+
 def references(entry: ast.Message) -> Iterator[str]:
     """Yield the ids of other messages and terms that a message refers to."""
 

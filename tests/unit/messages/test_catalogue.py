@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench import messages
-from k8sbench.messages import Note, note
+from k8sbench.messages import Note, note, quoted
 from tests.unit.messages import parsed
 
 SOURCES = Path(messages.__file__).parent.parent
@@ -65,6 +65,27 @@ def test_a_message_without_its_arguments_or_of_another_id_is_an_error() -> None:
         messages.text("en", note("rows_valid", valid=1))
     with pytest.raises(KeyError, match="no-such-message"):
         messages.text("en", Note("no-such-message"))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        Note("of-a-later-version"),
+        note("rows_valid", valid=1),
+        note("and-list", first=("a", Note("of-a-later-version")), last="b"),
+    ],
+    ids=["id", "argument", "member of a list"],
+)
+def test_a_message_of_a_later_version_gives_way(later: Note) -> None:
+    assert not messages.can_write(later)
+    assert messages.stored(later, quoted("It is so.")) == quoted("It is so.")
+
+
+def test_every_message_can_be_written_with_the_arguments_that_it_names() -> None:
+    english, chinese = (parsed.entries(lang) for lang in parsed.LANGUAGES)
+    for name, entry in english.items():
+        named = parsed.all_arguments(entry) | parsed.all_arguments(chinese[name])
+        assert messages.can_write(Note(name, dict.fromkeys(named, "x"))), name
 
 
 def test_equal_notes_are_one_key() -> None:
