@@ -7,12 +7,12 @@ from k8sbench.results.report.noted_tables import Footnote, of_runs
 from k8sbench.results.report.words import english
 
 
-def texts(said: Iterable[str | Note | Footnote]) -> tuple[str, ...]:
+def texts(said: Iterable[str | Note | tuple[Note, ...] | Footnote]) -> tuple[str, ...]:
     """Write messages, and footnotes with their heads."""
     return tuple(map(text, said))
 
 
-def text(said: str | Note | Footnote | None) -> str:
+def text(said: str | Note | tuple[Note, ...] | Footnote | None) -> str:
     """Write a message, or a footnote with its head; empty for None."""
     if isinstance(said, Footnote):
         return english(of_runs(said, said.head)) if said.head else english(said.said)

@@ -223,8 +223,7 @@ def _with_marks(result: Result, said: Note | None) -> Cell:
         if mark.kind != "smoke":
             said = _joined("and-then", said, mark.said)
         if mark.meaning is not None:
-            head = note("mark-smoke") if mark.kind == "smoke" else mark.said
-            notes.append(Footnote(said=mark.meaning, head=head))
+            notes.append(Footnote(said=mark.meaning, head=mark.said))
     of_sets = [*_describe_age(result)]
     for mark in of_sets:
         said = _joined("and-then", said, mark.said)
@@ -478,7 +477,11 @@ def gmac(value: float) -> str:
 
 
 def _source(result: Result) -> Cell:
-    return Cell(", ".join(sorted({member.source for member in result.group.members})))
+    return Cell(tuple(note(f"source-{one}") for one in _sources(result)))
+
+
+def _sources(result: Result) -> list[str]:
+    return sorted({member.source for member in result.group.members})
 
 
 def _apart(title: str, *forms: Form, when: Shown = _always) -> ResultColumn:
@@ -530,7 +533,7 @@ COLUMNS: tuple[ResultColumn, ...] = (
     _apart("measured by", when=_any(lambda r: r.group.key.measured_by != "-")),
     _apart("training", when=_any_length),
     *map(_apart, ("GPU model", "image", "program")),
-    text("source", _source, when=_any(lambda r: _source(r).text != "here"), optional=2),
+    text("source", _source, when=_any(lambda r: _sources(r) != ["here"]), optional=2),
     number("runs", _runs, optional=3),
     number("time to train (s)", _time, when=_any(trains), stays=True),
     number("accuracy (%)", _accuracy, when=_any(trains), stays=True),

@@ -41,6 +41,8 @@ CONTAINER = (
 FACTS = (*HOST, *CONTAINER)
 ELSEWHERE = ("program", "data", "all_fp16")
 """Facts of a file that have a table of their own."""
+KNOWN = (*FACTS, *ELSEWHERE)
+"""Facts with a name in each language; another name in a file is the user's own."""
 MACHINE = ("gpu", "driver", "kernel", "cpu", "cpus", "ram_gib", "infiniband")
 """Facts that all runs in one environment share, whatever the program."""
 USUAL = (
@@ -147,8 +149,7 @@ def _facts_of(values: Mapping[str, object], file: str) -> dict[str, str]:
 @functools.cache
 def _ids() -> dict[str, str]:
     """Map the words of known facts, in both languages, to their ids."""
-    named = (*FACTS, *ELSEWHERE)
-    return {word.lower(): name for name in named for word in (name, *both(name))}
+    return {word.lower(): name for name in KNOWN for word in (name, *both(name))}
 
 
 def by_logs(counted: Iterable[tuple[Group, Run, Measurement]], names: Mapping[str, str]) -> Facts:

@@ -41,7 +41,7 @@ class Footnote(msgspec.Struct, frozen=True, kw_only=True):
 class Cell(msgspec.Struct, frozen=True):
     """The text of a cell, and its notes."""
 
-    text: str | Note
+    text: str | Note | tuple[Note, ...]
     notes: tuple[Note | Footnote, ...] = ()
 
     @property

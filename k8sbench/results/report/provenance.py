@@ -44,7 +44,7 @@ class Provenance(ReportRows):
 
         def lines(names: Iterable[str]) -> list[tuple[str, ...]]:
             return [
-                (self.word(name), self.with_rows(found[name], among), self.say(by))[: len(titles)]
+                (self._name(name), self.with_rows(found[name], among), self.say(by))[: len(titles)]
                 for name in dict.fromkeys(names)
                 for by, found, among in (("by_logs", logs, counted), ("by_file", file, None))
                 if name in found
@@ -52,13 +52,12 @@ class Provenance(ReportRows):
 
         counted = {self.names[group.key.id] for group, _, _ in self.counted(self.groups)}
 
-        known = (*environment.FACTS, *environment.ELSEWHERE)
         return Environment(
             titles=titles,
             tables={
                 "host": lines(environment.HOST),
                 "container_or_libraries": lines(environment.CONTAINER),
-                "further": lines(name for name in file if name not in known),
+                "further": lines(name for name in file if name not in environment.KNOWN),
             },
             differing=[name for name in environment.MACHINE if len(logs.get(name, ())) > 1],
             at_odds=[
@@ -67,6 +66,10 @@ class Provenance(ReportRows):
             ],
             lacking=self._lacking(logs, file, counted),
         )
+
+    def _name(self, fact: str) -> str:
+        """Write the name of a fact; one of the user's own stays, as ``logs`` would."""
+        return self.word(fact) if fact in environment.KNOWN else fact
 
     def _lacking(self, logs: Facts, file: Facts, counted: set[str]) -> list[str]:
         """Return the facts that nobody states, with their rows where others have them."""

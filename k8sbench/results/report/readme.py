@@ -313,8 +313,8 @@ class _Rows(ReportRows):
         for is_trained in (False, True):
             some = [result for result in self.made.results if trains(result) is is_trained]
             for table in layout.tables(some, (), "report"):
-                row = Column("row", whole=True, stays=True)
-                days = Column("dates", whole=True, stays=True)
+                row = Column("row", heading=words.title("row"), whole=True, stays=True)
+                days = Column("dates", heading=words.title("dates"), whole=True, stays=True)
                 rows = tuple(
                     (Cell(self.names[r.group.key.id]), Cell(self.dates([r.group])), *cells)
                     for r, cells in zip(some, table.rows, strict=True)

@@ -538,6 +538,19 @@ def test_notes_name_columns_by_their_chinese_titles() -> None:
     assert "区间：同一测试组内各次重复" in text_of(pages.page(lang="zh"))
 
 
+def test_the_sources_of_a_rows_runs_are_translated() -> None:
+    first, *others = example.made().results
+    members = tuple(
+        changed(first.group.members[0], source=source)
+        for source in ("operator", "here", "imported", "observed")
+    )
+    of_four = changed(first, group=changed(first.group, members=members))
+    (table, *_) = layout.tables([of_four, *others], (), "wide")
+    made = written(table, "zh")
+    place = [column.title for column in made.columns].index("来源")
+    assert made.rows[0][place] == "本机、导入、观测的作业、k8sbench Operator"
+
+
 def test_why_a_row_has_no_tokens_is_said_in_chinese() -> None:
     first, *others = example.made().results
     stated = changed(first, group=changed(first.group, tokens_per_sample=128))

@@ -91,6 +91,15 @@ def test_the_chinese_readme_has_no_english_sentence() -> None:
     assert not [found for found in words if "k8sbench submit" not in found]
 
 
+def test_the_headings_of_the_tables_of_a_chinese_readme_are_chinese() -> None:
+    lines = readme.text(made(some_runs(), "zh")).splitlines()
+    heads = [one for one, rule in itertools.pairwise(lines) if rule.startswith("| ---")]
+    titles = {title.strip(" `") for head in heads for title in head.strip("|").split("|")}
+    names = {"median", "arithmetic", "speedup"}  # of estimators, and of a column of AI-Rank
+    translated = {english for english, chinese in WORDS.values() if english != chinese}
+    assert titles & translated == names
+
+
 def test_every_reason_and_every_note_of_the_catalog_has_chinese_words() -> None:
     for name in (*run_rules.ALL, *rejections.ALL):
         written = messages.text("zh", messages.note("finding-quoted", id=name, text="It is so."))
@@ -118,6 +127,7 @@ def test_every_source_of_the_catalog_has_a_chinese_title() -> None:
 
 
 OF_TWO_MEANINGS = {
+    "operator": "the one of training jobs, and that of k8sbench",
     "parameters": "the options of a test, and the numbers in a model",
 }
 """English words with two Chinese ones, and why."""
@@ -226,6 +236,14 @@ def test_a_fact_of_some_rows_alone_names_them_and_contradictions_are_named() -> 
     assert "| Python | 3.10 (gpu1_fp32_bs128, cpu2_fp32_bs2, gpu8_fp32_bs128) |" in text
     assert "| GPU driver | 470 | environment.yaml |" in text
     assert "state different values of: GPU driver, operating system.\n" in text
+
+
+def test_a_fact_of_the_users_own_name_stays_as_it_is() -> None:
+    """Some are ids of messages, of which ``with`` has no argument here."""
+    own = dict.fromkeys(("logs", "source", "on", "with", "cause", "Rack"), "x")
+    text = readme.text(made(some_runs(), "zh", given=Given(everywhere={**own, "driver": "470"})))
+    assert {f"| {name} | x | environment.yaml 文件 |" for name in own} <= {*text.splitlines()}
+    assert "| GPU驱动 | 470 | environment.yaml 文件 |" in text
 
 
 def test_the_method_names_the_last_iteration_of_the_warmup_if_there_is_one() -> None:
