@@ -7,7 +7,8 @@ column for each precision, Paddle beside PyTorch, or DLPerf's. A cell without a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -22,13 +23,11 @@ from k8sbench.results.report.columns import (
     nearest,
     trains,
 )
-from k8sbench.results.report.noted_tables import Cell, Table
+from k8sbench.results.report.noted_tables import Cell, Table, without
 from k8sbench.results.report.tables import Column
 from k8sbench.results.report.words import say
 
 NONE = "-"
-_IN_SAMPLES = "throughput (samples/s)"
-_IN_PERCENT = "accuracy (%)"
 MOST_NAMED = 10
 """Rows that a sentence about rows without a table names."""
 PRECISIONS = ("fp32", "amp")
@@ -43,6 +42,11 @@ class Rows(msgspec.Struct, frozen=True):
     gpus: tuple[int, ...]
     """GPU counts of the published rows; measured counts are added."""
     lang: Lang
+
+    @property
+    def unit(self) -> str:
+        """Unit of the throughputs."""
+        return self.results[0].group.unit or "samples/s"
 
     def counts(self, *precisions: str) -> list[int]:
         """Return the GPU counts with a line in a table of these precisions."""
@@ -69,7 +73,6 @@ class Rows(msgspec.Struct, frozen=True):
         return "/".join(sorted(some, key=int)) or _BATCHES[precision]
 
 
-Form = Callable[[Rows], list[Table]]
 ReportCell = Callable[[Rows, int, str], str]
 """Text of a cell, from GPUs and precision."""
 
@@ -92,16 +95,15 @@ def tables(results: Sequence[Result], lang: Lang = "en") -> list[Table]:
     made = []
     for program, some in programs.items():
         benchmark, framework = program[:2]
-        gpus, forms = _REPORTS.get((benchmark, framework), ((), (_own_benchmark,)))
+        published = _REPORTS.get((benchmark, framework), _OTHER)
         ours = (benchmark, "pytorch", program[4])
         theirs = {of: rs for of, rs in programs.items() if (*of[:2], of[4]) == ours}
         alike = {of: rs for of, rs in theirs.items() if of[5:] == program[5:]}
         beside = [r for rs in (alike or theirs).values() for r in rs]
-        rows = Rows(some, beside, gpus, lang)
-        for form in forms:
-            # The table beside PyTorch has rows of both frameworks.
-            head = (benchmark, *program[4:]) if form is _beside_pytorch else program
-            for table in form(rows):
+        rows = Rows(some, beside, published.gpus, lang)
+        for layout in published.layouts:
+            head = (benchmark, *program[4:]) if layout.of_benchmark else program
+            for table in _lay_out(layout, rows):
                 parts = (*head, table.title)
                 title = " · ".join(
                     str(word) for word in parts if word and word not in ("-", "unknown")
@@ -232,139 +234,183 @@ def _read_plan(name: str) -> ReportCell:
     return cell
 
 
-def _heading(lang: Lang, name: str) -> str:
-    if name == _IN_SAMPLES:
-        return say(lang, "title-throughput-of", unit="samples/s")
-    return words.name_of_fact(lang, name)
+# Columns
 
 
-def _table(
-    title: str, headings: Sequence[str], lines: Iterable[Sequence[str]], lang: Lang, unit: str = ""
-) -> Table:
-    heads = [_heading(lang, one) for one in headings]
-    if unit not in ("", "samples/s"):
-        heads = [word.replace("samples/s", unit) for word in heads]
-    columns = tuple(
-        Column(word, right=one != "case", whole=True, stays=True)
-        for word, one in zip(heads, headings, strict=True)
-    )
-    return Table(
-        title=_heading(lang, title),
-        columns=columns,
-        rows=tuple(tuple(map(Cell, line)) for line in lines),
-    )
+class ReportColumn(msgspec.Struct, frozen=True):
+    """A column of a table, or the quantity of one."""
+
+    title: Callable[[Rows], str]
+    cell: ReportCell
+    is_right: bool = True
+    when: Callable[[Rows], bool] = lambda _: True
+    """Rows whose table has it."""
+    one_gpu: bool = True
+    """False if one GPU has a line only with a figure: the reports have none."""
 
 
-# Forms
+def _titled(name: str) -> Callable[[Rows], str]:
+    return lambda rows: words.name_of_fact(rows.lang, name)
 
 
-def _by_precision(columns: Mapping[str, ReportCell], *, is_english: bool = False) -> Form:
-    """Build one table per precision; ``is_english``: in any language."""
-
-    def form(rows: Rows) -> list[Table]:
-        made = []
-        for precision in PRECISIONS:
-            lines = [
-                [cell(rows, gpus, precision) for cell in columns.values()]
-                for gpus in rows.counts(precision)
-            ]
-            if lines and any(result.group.facts.precision == precision for result in rows.results):
-                lang = "en" if is_english else rows.lang
-                unit = rows.results[0].group.unit
-                made.append(_table(precision.upper(), [*columns], lines, lang, unit))
-        return made
-
-    return form
+def _named(name: str) -> Callable[[Rows], str]:
+    return lambda _: name
 
 
-def _by_quantity(quantities: Mapping[str, ReportCell], *, has_batches: bool = False) -> Form:
-    """Build one table per quantity, with a column per precision."""
-
-    def form(rows: Rows) -> list[Table]:
-        made = []
-        for title, cell in quantities.items():
-            lines = [
-                (str(gpus), *(cell(rows, gpus, precision) for precision in PRECISIONS))
-                for gpus in rows.counts(*PRECISIONS)
-            ]
-            if title == _IN_PERCENT:  # of one GPU none was published
-                lines = [line for line in lines if line[0] != "1" or {*line[1:]} != {NONE}]
-            batches = [f"(BS={rows.batch(one)})" * has_batches for one in PRECISIONS]
-            headings = [one.upper() + batch for one, batch in zip(PRECISIONS, batches, strict=True)]
-            made.append(_table(title, ("GPUs", *headings), lines, rows.lang))
-        return made
-
-    return form
+def _of_unit(rows: Rows) -> str:
+    return say(rows.lang, "title-throughput-of", unit=rows.unit)
 
 
-def _dlperf(unit: str, *identity: str) -> Form:
-    """Build DLPerf's tables: row, samples/s, speedup."""
-
-    def form(rows: Rows) -> list[Table]:
-        # A report of one node has no column of them; more nodes need it.
-        many = any(r.group.facts.replicas > 1 for r in rows.results)
-        fields = dict.fromkeys((*(("node_num",) if many else ()), *identity))
-        columns = {name: _read_plan(_IDENTITY[name]) for name in fields}
-        columns |= {unit: _throughput, "speedup": _speedup}
-        return _by_precision(columns, is_english=True)(rows)
-
-    return form
-
-
-def _beside_pytorch(rows: Rows) -> list[Table]:
-    """Build the table of Paddle and PyTorch, headed by PyTorch's image."""
+def _of_pytorch(rows: Rows) -> str:
+    """Name PyTorch with its image, if all its rows have one."""
     images = {result.group.facts.image for result in rows.beside}
     image = images.pop() if len(images) == 1 else None
-    columns: dict[str, ReportCell] = {
-        "case": lambda rows, gpus, precision: f"GPU={gpus},BS={_batch(rows, gpus, precision)}",
-        "PaddlePaddle": _throughput,
-        f"PyTorch ({image})" if image else "PyTorch": _pytorch_figure,
-    }
-    return _by_precision(columns)(rows)
+    return f"PyTorch ({image})" if image else "PyTorch"
 
 
-def _own_benchmark(rows: Rows) -> list[Table]:
-    """Build AI-Rank's tables for each batch, without columns that no row of them fills."""
+def _case(rows: Rows, gpus: int, precision: str) -> str:
+    return f"GPU={gpus},BS={_batch(rows, gpus, precision)}"
+
+
+def _has_nodes(rows: Rows) -> bool:
+    return any(result.group.facts.replicas > 1 for result in rows.results)
+
+
+_NODES = ReportColumn(_named("node_num"), _read_plan("replicas"))
+COLUMNS = {
+    "gpus": ReportColumn(_titled("GPUs"), lambda _, gpus, __: str(gpus)),
+    "time": ReportColumn(_titled("Time2Train (s)"), _time),
+    "throughput": ReportColumn(_of_unit, _throughput),
+    "accuracy": ReportColumn(_titled("accuracy (%)"), _accuracy, one_gpu=False),
+    "speedup": ReportColumn(_titled("speedup"), _speedup),
+    "case": ReportColumn(_titled("case"), _case, is_right=False),
+    "paddle": ReportColumn(_named("PaddlePaddle"), _throughput),
+    "pytorch": ReportColumn(_of_pytorch, _pytorch_figure),
+    # DLPerf's report of one node has no column of them.
+    "node_num if several": msgspec.structs.replace(_NODES, when=_has_nodes),
+    "node_num": _NODES,
+    "gpu_num": ReportColumn(_named("gpu_num"), _read_plan("world_size")),
+    "gpu_num_per_node": ReportColumn(
+        _named("gpu_num_per_node"), _read_plan("processes_per_replica")
+    ),
+    "batch_size_per_device": ReportColumn(
+        _named("batch_size_per_device"), _read_plan("batch_size")
+    ),
+    "rate": ReportColumn(lambda rows: rows.unit, _throughput),
+    "rate of PyTorch": ReportColumn(lambda rows: f"{rows.unit}(PyTorch)", _throughput),
+}
+"""Name → column of the published reports."""
+
+
+# Layouts
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """Tables of a published report."""
+
+    columns: tuple[str, ...]
+    """Names of the columns; of tables by quantity those of the quantities."""
+    by: Literal["precision", "quantity"] = "precision"
+    """What has a table each: a precision, or a quantity, with a column per precision."""
+    is_english: bool = False
+    """True if its headings are English in any language."""
+    has_batches: bool = False
+    """True if the columns of precisions name their batches."""
+    of_benchmark: bool = False
+    """True if it has the rows of both frameworks."""
+    of_one_batch: bool = False
+    """True if each batch has tables, without columns that no row of them fills."""
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A published report."""
+
+    layouts: tuple[Layout, ...]
+    gpus: tuple[int, ...] = ()
+    """GPU counts of its rows."""
+
+
+_OF_AI_RANK = ("gpus", "time", "throughput", "accuracy", "speedup")
+_OF_ARCFACE = ("node_num", "gpu_num", "rate", "speedup")
+_OF_RESNET50 = (
+    *("node_num if several", "gpu_num_per_node", "batch_size_per_device"),
+    *("rate of PyTorch", "speedup"),
+)
+_OTHER = Report((Layout(_OF_AI_RANK, of_one_batch=True),))
+"""The tables of a benchmark without a report: those of AI-Rank."""
+_REPORTS = {
+    ("deeplabv3p", "pytorch"): Report((Layout(_OF_AI_RANK),), (1, 8, 16, 32)),
+    ("deeplabv3p", "paddle"): Report(
+        (
+            Layout(("throughput",), by="quantity", has_batches=True),
+            Layout(("case", "paddle", "pytorch"), of_benchmark=True),
+        ),
+        (1, 8, 32),
+    ),
+    ("tsm", "pytorch"): Report((Layout(("throughput", "accuracy"), by="quantity"),), (1, 8, 32)),
+    ("resnet50", "pytorch"): Report((Layout(_OF_RESNET50, is_english=True),)),
+    ("arcface", "paddle"): Report((Layout(_OF_ARCFACE, is_english=True),)),
+}
+"""(Benchmark, framework) → its report."""
+_BATCHES = {"fp32": "2", "amp": "4"}
+"""Samples per GPU in the published tables of DeepLabV3P on Paddle."""
+
+
+def _lay_out(layout: Layout, rows: Rows) -> list[Table]:
+    """Build the tables of a layout."""
+    if layout.is_english:
+        rows = msgspec.structs.replace(rows, lang="en")
+    if layout.of_one_batch:
+        return _by_batch(layout, rows)
+    columns = [column for name in layout.columns if (column := COLUMNS[name]).when(rows)]
+    if layout.by == "quantity":
+        return [_of_quantity(column, rows, has_batches=layout.has_batches) for column in columns]
+    measured = {result.group.facts.precision for result in rows.results}
+    return [_of_precision(columns, rows, one) for one in PRECISIONS if one in measured]
+
+
+def _of_precision(columns: Sequence[ReportColumn], rows: Rows, precision: str) -> Table:
+    lines = [
+        [column.cell(rows, gpus, precision) for column in columns]
+        for gpus in rows.counts(precision)
+    ]
+    heads = [Column(one.title(rows), right=one.is_right) for one in columns]
+    return _table(precision.upper(), heads, lines)
+
+
+def _of_quantity(quantity: ReportColumn, rows: Rows, *, has_batches: bool) -> Table:
+    lines = [
+        (str(gpus), *(quantity.cell(rows, gpus, precision) for precision in PRECISIONS))
+        for gpus in rows.counts(*PRECISIONS)
+    ]
+    if not quantity.one_gpu:
+        lines = [line for line in lines if line[0] != "1" or {*line[1:]} != {NONE}]
+    batches = (f"(BS={rows.batch(one)})" * has_batches for one in PRECISIONS)
+    heads = [COLUMNS["gpus"].title(rows)]
+    heads += [one.upper() + batch for one, batch in zip(PRECISIONS, batches, strict=True)]
+    return _table(quantity.title(rows), [Column(head, right=True) for head in heads], lines)
+
+
+def _by_batch(layout: Layout, rows: Rows) -> list[Table]:
+    """Build the tables of each batch, without columns that no row of them fills."""
     by_case: dict[tuple[bool, int | float], list[Result]] = {}
     for result in rows.results:
         facts = result.group.facts
         by_case.setdefault((facts.precision == "amp", facts.batch_size or 0), []).append(result)
     made = []
+    plain = msgspec.structs.replace(layout, of_one_batch=False)
     for (_, batch), some in sorted(by_case.items(), key=lambda of: of[0]):
-        for table in _AI_RANK(msgspec.structs.replace(rows, results=some)):
-            cells = ([row[place].text for row in table.rows] for place in range(len(table.columns)))
-            kept = [place for place, column in enumerate(cells) if {*column} != {NONE}]
-            columns = tuple(table.columns[place] for place in kept)
-            lines = tuple(tuple(row[place] for place in kept) for row in table.rows)
+        for table in _lay_out(plain, msgspec.structs.replace(rows, results=some)):
+            places = range(len(table.columns))
+            empty = [n for n in places if {row[n].text for row in table.rows} == {NONE}]
             title = f"{table.title}(BS={batch})"
-            made.append(msgspec.structs.replace(table, title=title, columns=columns, rows=lines))
+            made.append(msgspec.structs.replace(without(table, empty), title=title))
     return made
 
 
-_BATCHES = {"fp32": "2", "amp": "4"}
-"""Samples per GPU in the published tables of DeepLabV3P on Paddle."""
-_IDENTITY = {
-    "node_num": "replicas",
-    "gpu_num": "world_size",
-    "gpu_num_per_node": "processes_per_replica",
-    "batch_size_per_device": "batch_size",
-}
-_OF_AI_RANK: dict[str, ReportCell] = {
-    "GPUs": lambda _, gpus, __: str(gpus),
-    "Time2Train (s)": _time,
-    _IN_SAMPLES: _throughput,
-    _IN_PERCENT: _accuracy,
-    "speedup": _speedup,
-}
-_AI_RANK = _by_precision(_OF_AI_RANK)
-_WITH_BATCHES = _by_quantity({_IN_SAMPLES: _throughput}, has_batches=True)
-_QUANTITIES = _by_quantity({_IN_SAMPLES: _throughput, _IN_PERCENT: _accuracy})
-_RESNET50 = _dlperf("samples/s(PyTorch)", "gpu_num_per_node", "batch_size_per_device")
-_REPORTS: dict[tuple[str, str], tuple[tuple[int, ...], tuple[Form, ...]]] = {
-    ("deeplabv3p", "pytorch"): ((1, 8, 16, 32), (_AI_RANK,)),
-    ("deeplabv3p", "paddle"): ((1, 8, 32), (_WITH_BATCHES, _beside_pytorch)),
-    ("tsm", "pytorch"): ((1, 8, 32), (_QUANTITIES,)),
-    ("resnet50", "pytorch"): ((), (_RESNET50,)),
-    ("arcface", "paddle"): ((), (_dlperf("samples/s", "node_num", "gpu_num"),)),
-}
-"""(Benchmark, framework) → GPU counts and tables of its report."""
+def _table(title: str, columns: Sequence[Column], lines: Iterable[Sequence[str]]) -> Table:
+    return Table(
+        title=title,
+        columns=tuple(msgspec.structs.replace(one, whole=True, stays=True) for one in columns),
+        rows=tuple(tuple(map(Cell, line)) for line in lines),
+    )
