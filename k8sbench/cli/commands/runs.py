@@ -43,8 +43,8 @@ from k8sbench.model.plain_text import clean, counted
 from k8sbench.model.request import CollectOptions, FollowOptions
 from k8sbench.model.run import Run
 from k8sbench.results.report import formats, group_words
+from k8sbench.results.report.account import STATED
 from k8sbench.results.report.document import ListedRun, RunStatus
-from k8sbench.results.report.environment import STATED
 from k8sbench.results.report.formats import FOR_PEOPLE
 from k8sbench.results.report.tables import Column, wrapped
 from k8sbench.store.interface import RunFilter

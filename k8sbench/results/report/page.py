@@ -28,10 +28,10 @@ from k8sbench.model.group import Group, Member, Result
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import clean, clean_lines
 from k8sbench.results.report import (
+    account,
     attention,
     columns,
     comparing,
-    environment,
     formats,
     group_words,
     layout,
@@ -149,7 +149,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
         "driver": listed(group.driver for group in groups),
         "framework": listed(group.key.framework for group in groups),
         "framework version": listed(
-            environment.named_version(name or "", version) for name, version in versions if version
+            account.named_version(name or "", version) for name, version in versions if version
         ),
         "image": listed(group.key.image for group in groups),
         "dates": group_words.dates(groups, words.say(page.lang, "not-stated")),

@@ -10,6 +10,7 @@ from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT, significant
 from k8sbench.results.report import formats, group_words
+from k8sbench.results.report.account import Account
 from k8sbench.results.report.report_tables import PRECISIONS
 from k8sbench.results.report.words import join, say
 
@@ -34,12 +35,12 @@ def of(
     lang: Lang,
     *,
     nccl: str,
-    given: Callable[[Group], Mapping[str, str]],
+    account: Account,
 ) -> Parameters:
     """Return the parameters of rows.
 
-    ``measured`` is by group id. ``nccl``: its stated versions. ``given`` returns the facts that
-    people state of a row.
+    ``measured`` is by group id. ``nccl``: its stated versions. ``account`` is of the
+    rows.
     """
     columns: dict[str, Callable[[Group], str]] = {
         "row": lambda group: names[group.key.id],
@@ -66,7 +67,7 @@ def of(
         rows=[tuple(row[n] for n in kept) for row in rows],
         batch_titles=("precision", *frameworks) if has_batches else (),
         batches=batches if has_batches else [],
-        features=_features(groups, measured, lang, nccl=nccl, given=given),
+        features=_features(groups, measured, lang, nccl=nccl, account=account),
     )
 
 
@@ -118,7 +119,7 @@ def _features(
     lang: Lang,
     *,
     nccl: str,
-    given: Callable[[Group], Mapping[str, str]],
+    account: Account,
 ) -> list[Row]:
     """Return what the rows of the report use."""
     hardware = [group.hardware for group in groups]
@@ -139,7 +140,7 @@ def _features(
         *((say(lang, name), ", ".join(map(str, some))) for name, some in counts.items() if some),
         (say(lang, "precision"), ", ".join(precisions)),
         *((say(lang, name), words[used]) for name, used in uses.items()),
-        (say(lang, "all_fp16"), _all_fp16(groups, lang, given)),
+        (say(lang, "all_fp16"), _all_fp16(groups, lang, account)),
     ]
     more = {"nccl": nccl, "data_loader": loaders}
     return [*rows, *((say(lang, name), text) for name, text in more.items() if text)]
@@ -151,9 +152,7 @@ def _mixed_precision(groups: Sequence[Group]) -> bool | None:
     return "amp" in precisions or (None if None in precisions else False)
 
 
-def _all_fp16(
-    groups: Sequence[Group], lang: Lang, given: Callable[[Group], Mapping[str, str]]
-) -> str:
+def _all_fp16(groups: Sequence[Group], lang: Lang, account: Account) -> str:
     """Write whether all operations are FP16, by precision where that differs.
 
     Programs call both fp16: AMP, and a model whose operations are all FP16.
@@ -161,7 +160,7 @@ def _all_fp16(
     found: dict[str, dict[str, None]] = {}
     for group in groups:
         is_known = group.facts.precision != "amp" or group.arithmetic is not None
-        value = given(group).get("all_fp16", say(lang, "no" if is_known else "unknown"))
+        value = account.given(group).get("all_fp16", say(lang, "no" if is_known else "unknown"))
         found.setdefault(value, {})[group_words.precision(group)] = None
     if len(found) == 1:
         return next(iter(found))

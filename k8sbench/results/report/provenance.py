@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.results.report import environment, formats, parameters
-from k8sbench.results.report.environment import Facts
+from k8sbench.results.report.account import By
 from k8sbench.results.report.published_rows import place_of
 from k8sbench.results.report.report_rows import ReportRows
 
@@ -38,74 +38,40 @@ class Provenance(ReportRows):
 
     def environment(self) -> Environment:
         """Collect the facts of the environment, and where their sources differ."""
-        logs = environment.by_logs(self.counted(self.groups), self.names)
-        file = environment.by_file(self.made.given, self.groups, self.names)
-        titles = ("item", "value", "stated_by")[: 3 if file else 2]
-
-        def lines(names: Iterable[str]) -> list[tuple[str, ...]]:
-            return [
-                (self._name(name), self.with_rows(found[name], among), self.say(by))[: len(titles)]
-                for name in dict.fromkeys(names)
-                for by, found, among in (("by_logs", logs, counted), ("by_file", file, None))
-                if name in found
-            ]
-
-        counted = {self.names[group.key.id] for group, _, _ in self.counted(self.groups)}
-
+        own = (name for name in self.account.file if name not in environment.KNOWN)
         return Environment(
-            titles=titles,
+            titles=("item", "value", "stated_by")[: 3 if self.account.file else 2],
             tables={
-                "host": lines(environment.HOST),
-                "container_or_libraries": lines(environment.CONTAINER),
-                "further": lines(name for name in file if name not in environment.KNOWN),
+                "host": self._lines(environment.HOST),
+                "container_or_libraries": self._lines(environment.CONTAINER),
+                "further": self._lines([*own]),
             },
-            differing=[name for name in environment.MACHINE if len(logs.get(name, ())) > 1],
-            at_odds=[
-                *environment.at_odds(logs, file),
-                *(["program"] if any(map(self._is_other_program, self.groups)) else []),
-            ],
-            lacking=self._lacking(logs, file, counted),
+            differing=self.account.differing(),
+            at_odds=self.account.at_odds(),
+            lacking=[*self._lacking()],
         )
+
+    def _lines(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return a line for each fact and who states it."""
+        lines = list[tuple[str, ...]]()
+        for name, values, by in self.account.statements(names):
+            # Only rows whose logs are read can state a fact by them.
+            among = self.account.read_rows if by is By.LOGS else None
+            line = (self._name(name), self.with_rows(values, among), self.say(by))
+            lines.append(line if self.account.file else line[:2])
+        return lines
 
     def _name(self, fact: str) -> str:
         """Write the name of a fact; one of the user's own stays, as ``logs`` would."""
         return self.word(fact) if fact in environment.KNOWN else fact
 
-    def _lacking(self, logs: Facts, file: Facts, counted: set[str]) -> list[str]:
-        """Return the facts that nobody states, with their rows where others have them."""
-        read = [group for group in self.groups if self.names[group.key.id] in counted]
-        found = environment.lacking(read or self.groups, logs, file, names=self.names)
-        for group in self.groups:
-            if group.planned is None:
-                row = self.names[group.key.id]
-                found.setdefault("data_used", {})[row] = not self._states_data(group)
-                found.setdefault("program_version", {})[row] = not self._states_version(group)
-                if group.facts.precision == "amp":
-                    is_lacking = group.arithmetic is None and "all_fp16" not in self.given(group)
-                    found.setdefault("all_fp16", {})[row] = is_lacking
-        named = []
-        for name, asked in found.items():
+    def _lacking(self) -> Iterator[str]:
+        """Yield the facts that nobody states, with their rows where others have them."""
+        for name, asked in self.account.lacking().items():
             rows = [row for row, is_lacking in asked.items() if is_lacking]
             some = f" ({self.list_rows(rows)})" if len(rows) < len(asked) else ""
-            word = "node_names" if name == "nodes" else name
-            named += [self.word(word) + some] if rows else []
-        return named
-
-    def _is_other_program(self, group: Group) -> bool:
-        """True if the log names another program than the user."""
-        given = self.given(group).get("program", "").lower()
-        counted = (one.environment for _, _, one in self.counted([group]))
-        named = {str(stated["program"]).lower() for stated in counted if stated.get("program")}
-        return bool(given) and any(name not in given for name in named)
-
-    def _states_data(self, group: Group) -> bool:
-        is_known = group.facts.data != "unknown" or "data" in self.given(group)
-        return is_known or self.logged_data(group) is not None
-
-    def _states_version(self, group: Group) -> bool:
-        return "program" in self.given(group) or any(
-            one.environment.get("program_version") for _, _, one in self.counted([group])
-        )
+            if rows:
+                yield self.word("node_names" if name == "nodes" else name) + some
 
     def subjects(self, benchmarks: Iterable[str]) -> list[str]:
         """Return what each benchmark of the catalog is, and whose figures it reproduces."""
@@ -135,16 +101,9 @@ class Provenance(ReportRows):
             for member in group.members
             if (one := self.made.runs[member.run_id].measurement) is not None
         }
-        logs = environment.by_logs(self.counted(self.groups), self.names)
-        file = environment.by_file(self.made.given, self.groups, self.names)
-        versions = environment.values_of("nccl", logs, file)
+        nccl = self.with_rows(self.account.values_of("nccl"))
         return parameters.of(
-            self.groups,
-            measured,
-            self.names,
-            self.made.lang,
-            nccl=self.with_rows(versions),
-            given=self.given,
+            self.groups, measured, self.names, self.made.lang, nccl=nccl, account=self.account
         )
 
     def program(self, group: Group) -> tuple[str, ...]:
@@ -158,14 +117,14 @@ class Provenance(ReportRows):
             return group.key.image
         if group.facts.backend == "local":
             return ABSENT
-        return self.given(group).get("container", self.say("unknown"))
+        return self.account.given(group).get("container", self.say("unknown"))
 
     def _program(self, group: Group) -> str:
         """Write which program ran: of imported logs only what they or the user state."""
         plan = group.planned
         if plan is None:
-            stated = {_stated_program(one) for _, _, one in self.counted([group])}
-            given = self.given(group).get("program", "")
+            stated = {_stated_program(one) for _, _, one in self.account.counted([group])}
+            given = self.account.given(group).get("program", "")
             # The log's name of a program that the file names adds nothing but its version.
             parts = {_without_name(one, given) for one in stated}
             return ", ".join(filter(None, (given, *sorted(parts)))) or self.say("foreign")
@@ -189,7 +148,7 @@ class Provenance(ReportRows):
                 facts = msgspec.structs.asdict(read)
                 return self.say("real_data", **{n: formats.or_absent(v) for n, v in facts.items()})
         if group.facts.data == "unknown":
-            parts = (self.given(group).get("data"), self.logged_data(group))
+            parts = (self.account.given(group).get("data"), self.logged_data(group))
             return "; ".join(filter(None, parts)) or self.say("unknown")
         used = self.word("image_data" if group.facts.data == "image" else group.facts.data)
         logged = self.logged_data(group) if group.facts.data == "real" else None

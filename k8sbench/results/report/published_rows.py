@@ -121,7 +121,7 @@ class PublishedRows(ReportRows):
 
     def _window(self, result: Result) -> str:
         """Write the measured iterations of a row's runs."""
-        counted = [one.window for _, _, one in self.counted([result.group])]
+        counted = [one.window for _, _, one in self.account.counted([result.group])]
         windows = [window for window in counted if window is not None]
         if not windows:
             return ABSENT
@@ -131,7 +131,7 @@ class PublishedRows(ReportRows):
 
     def _note(self, result: Result, note: Note) -> str:
         """Write a note; where no log names the data, what the user states of it."""
-        given = self.given(result.group).get("data")
+        given = self.account.given(result.group).get("data")
         if note == ratios.DATA_UNSTATED and given is not None:
             return self.say("given_data", data=given)
         return messages.text(self.made.lang, note)

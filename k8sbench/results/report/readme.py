@@ -140,7 +140,7 @@ class _Rows(ReportRows):
         planned = group.planned
         training = None if planned is None else planned.training
         say = functools.partial(self.say, names="{names}")
-        measured = [one for _, _, one in self.counted([group]) if one.window is not None]
+        measured = [one for _, _, one in self.account.counted([group]) if one.window is not None]
         windows = [one.window for one in measured if one.window is not None]
         lines = [*map(_lines, measured, windows)]
         parts = []
@@ -224,7 +224,7 @@ class _Rows(ReportRows):
             self.names[group.key.id]
             for group in {group.key.id: group for group in sides}.values()
             if group.parameters is not None
-            and all(one.parameters is None for _, _, one in self.counted([group]))
+            and all(one.parameters is None for _, _, one in self.account.counted([group]))
         ]
         return [self.say("parameters_of_catalog", names=self.list_rows(rows))] if rows else []
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from k8sbench.catalog.spec import Variant
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group
-from k8sbench.model.measurement import Measurement
-from k8sbench.model.run import Run
 from k8sbench.results.report import group_words, noted_tables, publication, words
+from k8sbench.results.report.account import Account
 from k8sbench.results.report.noted_tables import Table
 from k8sbench.results.report.publication import Publication
 
@@ -29,6 +28,7 @@ class ReportRows:
         self.join = functools.partial(words.join, made.lang)
         self.groups = [result.group for result in made.results]
         self.names = publication.names(self.groups)
+        self.account = Account(self.groups, self.names, made.runs, made.given)
 
     def with_rows(
         self, values: Mapping[str, Sequence[str]], among: Collection[str] | None = None
@@ -62,24 +62,23 @@ class ReportRows:
         """Write which data the log states by MD5, number or name; None if it states none."""
         variant = self.variant(group.facts)
         known = variant and variant.data_set
-        stated = [one.environment for _, _, one in self.counted([group])]
         if group.data_md5 is not None:
             name = self.of_catalog(known.name) if known and known.md5 == group.data_md5 else None
             word = "data_by_md5" if name else "data_of_md5"
             return self.say(word, name=name, md5=group.data_md5)
-        numbers = {one.get("data_samples") for one in stated} - {None}
+        numbers = self.account.logged(group, "data_samples")
         if len(numbers) != 1:
             return self._named_data(group)
-        number = numbers.pop()
+        (number,) = numbers
         name = self.of_catalog(known.name) if known and known.samples == number else None
         return self.say("data_by_number" if name else "data_of_number", name=name, number=number)
 
     def _named_data(self, group: Group) -> str | None:
         """Write which data the log names; None if it names none, or its runs several."""
-        names = {one.environment.get("dataset") for _, _, one in self.counted([group])} - {None}
+        names = self.account.logged(group, "dataset")
         if len(names) != 1:
             return None
-        name = str(names.pop())
+        name = str(names[0])
         variant = self.variant(group.facts)
         known = variant and variant.data_set
         if known is None or known.name.split()[0].lower() not in name.lower():
@@ -92,26 +91,13 @@ class ReportRows:
         known = variant and variant.data_set
         if known is None or group.facts.data not in {"real", "unknown"}:
             return False
-        given = self.given(group).get("data", "").lower()
+        given = self.account.given(group).get("data", "").lower()
         is_logged = self.of_catalog(known.name) in (self.logged_data(group) or "")
         return is_logged or known.name.split()[0].lower() in given
 
     def unlike(self, name: str) -> str:
         """Write in words what forbids a ratio; ``name`` is its id."""
         return self.say(f"unlike_{name}")
-
-    def counted(self, groups: Sequence[Group]) -> Iterator[tuple[Group, Run, Measurement]]:
-        """Yield the runs that count, or all measured runs if none counts."""
-        some = any(group.counted for group in groups)
-        for group in groups:
-            for member in group.members:
-                run = self.made.runs[member.run_id]
-                if run.measurement is not None and (member.rate is not None or not some):
-                    yield group, run, run.measurement
-
-    def given(self, group: Group) -> dict[str, str]:
-        """Return the facts that the user's file states of a row."""
-        return self.made.given.facts_for(group.key.set_name, self.names[group.key.id])
 
     def variant(self, facts: Facts) -> Variant | None:
         """Return the catalog's variant of a case; None if it has none."""

@@ -296,6 +296,7 @@ COLUMNS = {
     "batch_size_per_device": ReportColumn(
         _named("batch_size_per_device"), _read_plan("batch_size")
     ),
+    "ratio": ReportColumn(_named("speedup"), _speedup),
     "rate": ReportColumn(lambda rows: rows.unit, _throughput),
     "rate of PyTorch": ReportColumn(lambda rows: f"{rows.unit}(PyTorch)", _throughput),
 }
@@ -311,9 +312,7 @@ class Layout(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     """Names of the columns; of tables by quantity those of the quantities."""
     by: Literal["precision", "quantity"] = "precision"
-    """What has a table each: a precision, or a quantity, with a column per precision."""
-    is_english: bool = False
-    """True if its headings are English in any language."""
+    """``quantity``: one table per quantity, with a column per precision."""
     has_batches: bool = False
     """True if the columns of precisions name their batches."""
     of_benchmark: bool = False
@@ -331,10 +330,10 @@ class Report(msgspec.Struct, frozen=True):
 
 
 _OF_AI_RANK = ("gpus", "time", "throughput", "accuracy", "speedup")
-_OF_ARCFACE = ("node_num", "gpu_num", "rate", "speedup")
+_OF_ARCFACE = ("node_num", "gpu_num", "rate", "ratio")
 _OF_RESNET50 = (
     *("node_num if several", "gpu_num_per_node", "batch_size_per_device"),
-    *("rate of PyTorch", "speedup"),
+    *("rate of PyTorch", "ratio"),
 )
 _OTHER = Report((Layout(_OF_AI_RANK, of_one_batch=True),))
 """The tables of a benchmark without a report: those of AI-Rank."""
@@ -348,8 +347,8 @@ _REPORTS = {
         (1, 8, 32),
     ),
     ("tsm", "pytorch"): Report((Layout(("throughput", "accuracy"), by="quantity"),), (1, 8, 32)),
-    ("resnet50", "pytorch"): Report((Layout(_OF_RESNET50, is_english=True),)),
-    ("arcface", "paddle"): Report((Layout(_OF_ARCFACE, is_english=True),)),
+    ("resnet50", "pytorch"): Report((Layout(_OF_RESNET50),)),
+    ("arcface", "paddle"): Report((Layout(_OF_ARCFACE),)),
 }
 """(Benchmark, framework) → its report."""
 _BATCHES = {"fp32": "2", "amp": "4"}
@@ -358,8 +357,6 @@ _BATCHES = {"fp32": "2", "amp": "4"}
 
 def _lay_out(layout: Layout, rows: Rows) -> list[Table]:
     """Build the tables of a layout."""
-    if layout.is_english:
-        rows = msgspec.structs.replace(rows, lang="en")
     if layout.of_one_batch:
         return _by_batch(layout, rows)
     columns = [column for name in layout.columns if (column := COLUMNS[name]).when(rows)]

@@ -8,6 +8,8 @@ from k8sbench.messages import Lang
 from k8sbench.model.run import Run
 from k8sbench.results.groups import grouping
 from k8sbench.results.report import parameters
+from k8sbench.results.report.account import Account
+from k8sbench.results.report.environment import Given
 from k8sbench.results.report.words import say
 from tests.results.report.factory import run, smoke
 
@@ -15,7 +17,8 @@ from tests.results.report.factory import run, smoke
 def of(*runs: Run, lang: Lang = "en") -> parameters.Parameters:
     groups = grouping.groups(runs)
     names = {group.key.id: str(group.facts.precision) for group in groups}
-    return parameters.of(groups, {}, names, lang, nccl="", given=lambda _: {})
+    account = Account(groups, names, {one.run_id: one for one in runs}, Given())
+    return parameters.of(groups, {}, names, lang, nccl="", account=account)
 
 
 def test_batches_of_a_million_tokens_have_all_their_digits() -> None:
