@@ -279,6 +279,8 @@ def compare_command(
             raise
         output.note(f"missing: {error}")
         return REGRESSION_EXIT_CODE
+    from k8sbench.results.report import compared_data as data
+    from k8sbench.results.report import compared_words
     from k8sbench.results.report import comparing as report
 
     width = output.terminal_width()
@@ -287,16 +289,16 @@ def compare_command(
         "table": lambda: report.text(compared, width=width, paint=paint),
         "markdown": lambda: report.markdown(compared),
         "github": lambda: report.github(compared),
-        "json": lambda: report.document(compared),
-        "csv": lambda: report.flat(compared),
-        "junit": lambda: report.junit(compared),
+        "json": lambda: data.document(compared),
+        "csv": lambda: data.flat(compared),
+        "junit": lambda: data.junit(compared),
     }
     output.write(formats.written(output_format, view))
     if limit is None and not fail_on_missing and not fail_on_undecided:
         return exit_code(scope)
     if output_format not in formats.FOR_PEOPLE:
         # CI's log has it, too, where the document goes to a file.
-        output.note(report.summary(compared))
+        output.note(compared_words.summary(compared))
     code = _code_of_changes(compared, missing=fail_on_missing, undecided=fail_on_undecided)
     return exit_code(scope) or code
 
@@ -306,7 +308,7 @@ def _code_of_changes(compared: Comparison, *, missing: bool, undecided: bool) ->
 
     ``missing``, ``undecided``: whether such cases fail.
     """
-    from k8sbench.results.report.comparing import case_names, lacks_figure
+    from k8sbench.results.report.compared_words import case_names, lacks_figure
 
     if len(compared.nights) == 1:
         return 0

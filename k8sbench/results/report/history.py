@@ -14,7 +14,7 @@ from k8sbench.model.measurement import SCHEMA
 from k8sbench.model.plain_text import ABSENT, counted
 from k8sbench.model.series import Mark
 from k8sbench.results.groups.case_state import RELEVANT
-from k8sbench.results.report import comparing, formats, group_words, next_commands, range_words
+from k8sbench.results.report import compared_data, formats, group_words, next_commands, range_words
 from k8sbench.results.report import document as document_fields
 from k8sbench.results.report.noted_tables import Cell, Table, absent
 from k8sbench.results.report.tables import Column
@@ -132,7 +132,7 @@ def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
                 "open": None if one.open is None else one.open._asdict(),
                 "alternating": one.alternating and group_words.levels(one.alternating),
                 "unmarked": one.unmarked,
-                "new": one.new and comparing.new_fields(one.new),
+                "new": one.new and compared_data.new_fields(one.new),
                 "points": [_point(point) for point in one.points],
             }
             for one, name in zip(series, _names(series), strict=True)
@@ -216,7 +216,7 @@ def changes_document(
     names = _names([*changes, *alternating])
     return {
         "schema": SCHEMA,
-        "newest": None if newest is None else comparing.document(newest),
+        "newest": None if newest is None else compared_data.document(newest),
         "changes": [
             {
                 "name": name,

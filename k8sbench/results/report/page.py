@@ -31,7 +31,7 @@ from k8sbench.results.report import (
     account,
     attention,
     columns,
-    comparing,
+    compared_words,
     formats,
     group_words,
     layout,
@@ -85,7 +85,7 @@ def html(page: Page) -> str:
         causes=[
             cause_words.of_begin(
                 one,
-                comparing.case_names(one.compared, groups),
+                compared_words.case_names(one.compared, groups),
                 page.lang,
                 dates_of(page),
             )

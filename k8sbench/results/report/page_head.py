@@ -15,7 +15,7 @@ from k8sbench.messages import Lang, Note, note
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Result
 from k8sbench.results.report import (
-    comparing,
+    compared_words,
     formats,
     group_words,
     next_commands,
@@ -75,7 +75,7 @@ def since(page: Page, noted: Sequence[Noted]) -> str:
     counted_cases = [one for one in compared.cases if one.finding in loud or one not in named]
     if not counted_cases:
         return ""
-    counts = comparing.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
+    counts = compared_words.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
     parts = _listed(page.lang, counts, end="")
     dates = dates_of(page)
     a, b = (dated(name, dates) for name in _nights(compared))
@@ -171,7 +171,7 @@ def _between(case: Compared | None) -> str:
     if case is None or case.ratio is None:
         return ""
     change = formats.signed_percent(case.ratio - 1)
-    return change if case.low is None else f"{change} ({comparing.interval(case)})"
+    return change if case.low is None else f"{change} ({compared_words.interval(case)})"
 
 
 def _colour(finding: Finding) -> str:

@@ -9,7 +9,7 @@ import pytest
 from k8sbench.model.compared import Comparison, NewCase
 from k8sbench.model.group import Group
 from k8sbench.results.groups import comparison, new_cases, selection, sides
-from k8sbench.results.report import comparing, group_words
+from k8sbench.results.report import compared_data, comparing, group_words
 from k8sbench.results.report import history as written
 from tests.results.groups import nights
 from tests.results.groups.grouped import Grouped
@@ -158,7 +158,7 @@ def test_a_renamed_pool_is_one_line_for_its_cases_that_change_alike() -> None:
         assert len(lines) == 2
         assert lines[0].endswith(": new since night-005: pool b; −2.9 to −2.1 % against pool a.")
         assert lines[1].endswith(": new since night-005: pool b; as fast as on pool a.")
-        (first, *_) = comparing.document(found)["cases"]
+        (first, *_) = compared_data.document(found)["cases"]
         assert first["new"]["fields"] == {"pool": {"a": "a", "b": "b"}}
         assert first["new"]["ratio"] == pytest.approx(0.979)
 

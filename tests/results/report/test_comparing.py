@@ -13,7 +13,7 @@ from k8sbench.model.phase import Phase
 from k8sbench.model.pool import NodePool
 from k8sbench.results.groups import causes, comparison, history, sides
 from k8sbench.results.groups.grouping import groups
-from k8sbench.results.report import comparing, formats
+from k8sbench.results.report import compared_data, compared_words, comparing, formats
 from tests import struct_docs
 from tests.results.groups.changed_sets import OLD, a_set, explained
 from tests.results.groups.grouped import grouped
@@ -55,12 +55,12 @@ def test_a_comparison_in_words_is_golden(mixed: Comparison) -> None:
         [one for case in cases for one in old(A[:3], case=case)],
         [one for case in cases for one in new(B[:3], case=case)],
     )
-    suite = ET.fromstring(comparing.junit(mixed))
+    suite = ET.fromstring(compared_data.junit(mixed))
     ET.indent(suite)
-    assert suite.findtext("system-out") == comparing.summary(mixed)
+    assert suite.findtext("system-out") == compared_words.summary(mixed)
     width = 100
     text = comparing.text(mixed, width=width)
-    answer = comparing.summary(mixed)
+    answer = compared_words.summary(mixed)
     assert comparing.text(mixed).splitlines()[1] == answer
     assert max(map(len, text.splitlines())) <= width
     assert comparing.markdown(mixed).startswith(f"A: a, B: b. {answer}")
@@ -78,18 +78,18 @@ def test_of_several_gpu_models_a_case_names_its_own() -> None:
     two = NodePool(name="b", gpus_per_node=8, gpu_model="B")
     mine = "resnet50 pytorch fp32 1x8"
     apart = compared([*old(pool=one), *old(case="1x1")], [*new(pool=one), *new(case="1x1")])
-    assert comparing.case_names(apart) == ["resnet50 pytorch fp32 1x1 " + V100_16, f"{mine} A"]
+    assert compared_words.case_names(apart) == ["resnet50 pytorch fp32 1x1 " + V100_16, f"{mine} A"]
     across = compared(old(pool=one), new(pool=two))
-    assert comparing.case_names(across) == [f"{mine} A → B"]
+    assert compared_words.case_names(across) == [f"{mine} A → B"]
     alone = compared(old(pool=one), new(pool=one))
-    assert comparing.case_names(alone) == [mine]
+    assert compared_words.case_names(alone) == [mine]
     among = [case.group for case in apart.cases]
-    assert comparing.case_names(alone, among) == [f"{mine} A"]
+    assert compared_words.case_names(alone, among) == [f"{mine} A"]
 
 
 def test_of_a_pair_of_two_cases_the_name_has_both() -> None:
     across = compared(old(case="1x1"), new(case="1x8"))
-    assert comparing.case_names(across) == ["resnet50 pytorch fp32 1x1 → 1x8"]
+    assert compared_words.case_names(across) == ["resnet50 pytorch fp32 1x1 → 1x8"]
 
 
 def test_a_case_is_still_open_with_the_newer_side_whichever_it_is() -> None:
@@ -144,15 +144,15 @@ def test_what_may_explain_changes_is_golden() -> None:
     goldens.check(Path(__file__).parent / "golden" / "causes.txt", "\n".join(parts))
     assert "driver" in (parsed.tree(comparing.github(three)).text or ""), "it is not folded"
     # The document has all of it, by the names of the cases.
-    (first, *_) = comparing.document(three)["causes"]
+    (first, *_) = compared_data.document(three)["causes"]
     assert first["sets"] == ["night", "b"]
     assert first["unchanged"] == []
-    assert set(first["cases"]) <= {case["name"] for case in comparing.document(three)["cases"]}
+    assert set(first["cases"]) <= {case["name"] for case in compared_data.document(three)["cases"]}
 
 
 def test_data_and_csv_have_the_same_figures(mixed: Comparison) -> None:
-    document = json.loads(formats.json_text(comparing.document(mixed)))
-    header, rows = comparing.flat(mixed)
+    document = json.loads(formats.json_text(compared_data.document(mixed)))
+    header, rows = compared_data.flat(mixed)
     assert document["regressions"] == 1
     for case, row in zip(document["cases"], rows, strict=True):
         fields = dict(zip(header, row, strict=True))
