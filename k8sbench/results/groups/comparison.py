@@ -29,7 +29,7 @@ from k8sbench.model.profile import IterationRange
 from k8sbench.model.run import Baseline
 from k8sbench.model.series import Expected, Judged, Line
 from k8sbench.results.groups import distributions, nights, ranges, ratios, series, sides, t_test
-from k8sbench.results.groups.grouping import spread
+from k8sbench.results.groups.group_figures import spread
 from k8sbench.results.groups.known import KnownGroups
 from k8sbench.results.groups.sides import Side, counterparts, differing
 from k8sbench.results.groups.t_test import ALPHA, Estimate

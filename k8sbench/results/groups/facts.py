@@ -20,7 +20,7 @@ from k8sbench.model.gpu_metrics import METRICS
 from k8sbench.model.identity import case_values
 from k8sbench.model.measurement import OWN_TIME_TO_TRAIN, GpuFigure
 from k8sbench.model.run import Run
-from k8sbench.results.groups.grouping import joined
+from k8sbench.results.groups.group_figures import joined
 
 LEFT_OUT = {
     "run_id": "Every run has its own.",

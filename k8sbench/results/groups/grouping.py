@@ -12,40 +12,23 @@ The reasons that can arise here are in :mod:`k8sbench.results.groups.rejections`
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from k8sbench import messages
-from k8sbench.messages import Arg, Note, note
+from k8sbench.messages import Note, note
 from k8sbench.model import verdict
-from k8sbench.model.arithmetic import SAME_MODEL
 from k8sbench.model.errors import Finding
-from k8sbench.model.facts import Facts
-from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
-    IMPORTED,
-    MOST_NODES,
-    NOTHING_STATES_GPUS,
-    SCRATCH,
     Group,
     Member,
     Spread,
-    TrainingOfGroup,
-    gpu_figure,
 )
 from k8sbench.model.identity import NOT_STATED, GroupKey
-from k8sbench.model.measurement import (
-    ESTIMATORS,
-    OWN_TIME_TO_TRAIN,
-    AccuracyResult,
-    Arithmetic,
-)
-from k8sbench.model.phase import Phase
 from k8sbench.model.profile import Progress
 from k8sbench.model.run import Run
-from k8sbench.results.groups import rejections, speedup, t_test
+from k8sbench.results.groups import group_figures, rejections, speedup
+from k8sbench.results.groups.group_figures import joined
 from k8sbench.results.groups.rejections import Candidate, reported, unique
 
 EFFICIENCY_LIMIT = 1.05
@@ -143,9 +126,9 @@ def _group(
     missing: dict[str, Note] = {}
     measured = counted or [c for c in candidates if c.run.measurement is not None]
     first = (counted or candidates)[0]
-    parameters, gmac = _model(first.run.facts, measured, missing)
+    parameters, gmac = group_figures.model_size(first.run.facts, measured, missing)
     effective = joined(c.measurement.precision_effective for c in measured)
-    seconds, reached = _time_to_train(counted, measured, missing)
+    seconds, reached = group_figures.time_to_train(counted, measured, missing)
     own = [dates[c.run.run_id] for c in candidates if c.run.run_id in dates]
     lengths = [c.measurement.iterations for c in measured if c.measurement.iterations]
     # A run without a date, such as one that broke off, ran with those of its set.
@@ -155,7 +138,7 @@ def _group(
         key=_key(planned, measured, effective),
         planned=first.run.planned,
         known=first.run.known,
-        unit=_unit(first),
+        unit=group_figures.unit(first),
         estimator=estimator,
         members=tuple(_member(c, estimator) for c in candidates),
         began=(min(began), max(began)),
@@ -168,8 +151,8 @@ def _group(
         gmac=gmac,
         precision_effective=effective,
         driver=joined(reported(c.measurement.environment, "driver") for c in measured),
-        nodes=_nodes(measured),
-        arithmetic=_arithmetic(measured, missing),
+        nodes=group_figures.nodes(measured),
+        arithmetic=group_figures.arithmetic(measured, missing),
         device=joined(c.measurement.device for c in measured),
         by_rule={
             name: value
@@ -177,24 +160,26 @@ def _group(
             if (value := joined(reported(c.measurement.environment, name) for c in measured))
             is not None
         },
-        data_md5=_stated(measured, "data_md5"),
-        data_name=_stated(measured, "dataset"),
-        program_version=_stated(measured, "program_version"),
-        layout=_layout(measured),
-        tokens_per_sample=_tokens_per_sample(counted, missing),
-        by_estimator=_by_estimator(counted),
-        accuracy=_accuracy(counted, measured, missing),
+        data_md5=group_figures.stated_fact(measured, "data_md5"),
+        data_name=group_figures.stated_fact(measured, "dataset"),
+        program_version=group_figures.stated_fact(measured, "program_version"),
+        layout=group_figures.layout(measured),
+        tokens_per_sample=group_figures.tokens_per_sample(counted, missing),
+        by_estimator=group_figures.by_estimator(counted),
+        accuracy=group_figures.accuracy(counted, measured, missing),
         time_to_train_s=seconds,
         runs_at_target=reached,
         ended_by=joined(c.measurement.ended_by for c in counted),
-        training=_training(counted),
-        gpu_hours=_gpu_hours(candidates, missing),
-        queued_s=_median("queued_s", (c.run.queued_s() for c in candidates), missing),
-        data_fraction=_median(
+        training=group_figures.training(counted),
+        gpu_hours=group_figures.gpu_hours(candidates, missing),
+        queued_s=group_figures.median_of(
+            "queued_s", (c.run.queued_s() for c in candidates), missing
+        ),
+        data_fraction=group_figures.median_of(
             "data_fraction", (c.measurement.data_fraction for c in counted), missing
         ),
-        gpu=_gpu(counted, missing),
-        judgements=_judgements(counted),
+        gpu=group_figures.gpu_metrics(counted, missing),
+        judgements=group_figures.judgements(counted),
         missing=missing,
     )
 
@@ -205,8 +190,8 @@ def _figures(
     """Return the spread of the counted runs, and warnings about it."""
     if not rates:
         return None, ()
-    more = MORE.get(planned.backend, USE_REPEATS)
-    figures = spread(rates, more=more)
+    more = group_figures.MORE.get(planned.backend, group_figures.USE_REPEATS)
+    figures = group_figures.spread(rates, more=more)
     if is_unsteady:
         said = note(
             "unsteady-runs",
@@ -328,7 +313,9 @@ def _progress(candidate: Candidate) -> Progress | None:
     if profile is None:
         end = warmup + measured.iterations
         return Progress(warmup=warmup, end=end, planned=measured.planned_length)
-    amounts = profile.tokens if _unit(candidate).startswith("tokens") else profile.samples
+    amounts = (
+        profile.tokens if group_figures.unit(candidate).startswith("tokens") else profile.samples
+    )
     return Progress(
         warmup=warmup,
         end=profile.points[-1],
@@ -336,299 +323,4 @@ def _progress(candidate: Candidate) -> Progress | None:
         points=() if amounts is None else profile.points,
         seconds=() if amounts is None else profile.seconds,
         amounts=amounts or (),
-    )
-
-
-# -- figures of a group ----------------------------------------------------------------------------
-
-
-_GPU_HELD = frozenset({Phase.PULLING, Phase.STARTING, Phase.RUNNING})
-"""A replica has its GPUs from the moment its pod is on a node."""
-
-
-def _model(
-    facts: Facts, measured: Sequence[Candidate], missing: dict[str, Note]
-) -> tuple[int | None, float | None]:
-    """Parameters and GMAC; the catalog's GMAC only for the catalog's model."""
-    counts = {c.measurement.parameters for c in measured if c.measurement.parameters is not None}
-    known = facts.fingerprint
-    parameters = max(counts) if counts else known.parameters if known else None
-    if len(counts) > 1:
-        missing["parameters"] = note("parameters-differ")
-        parameters = None
-    elif parameters is None:
-        missing["parameters"] = note("parameters-unknown")
-    if known is None:
-        missing["gmac"] = note("no-fingerprint" + "-observed" * (facts.job is not None))
-    elif any(abs(n - known.parameters) > SAME_MODEL * known.parameters for n in counts):
-        missing["gmac"] = note(
-            "parameters-unlike", runs=f"{max(counts):,}", catalog=f"{known.parameters:,}"
-        )
-    else:
-        return parameters, known.at(facts.sequence_length).gmac
-    return parameters, None
-
-
-def _arithmetic(measured: Sequence[Candidate], missing: dict[str, Note]) -> Arithmetic | None:
-    """Return the operations' types if all runs state the same."""
-    arithmetics = [c.measurement.arithmetic for c in measured]
-    if arithmetics and all(other == arithmetics[0] for other in arithmetics) and arithmetics[0]:
-        return arithmetics[0]
-    is_stated = any(arithmetics)
-    missing["arithmetic"] = note(
-        "arithmetic-differs-in-runs" if is_stated else "arithmetic-not-stated"
-    )
-    return None
-
-
-def _nodes(measured: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the nodes of the runs, unless there are too many to name."""
-    names = sorted({name for c in measured for name in c.run.nodes})
-    return tuple(names) if len(names) <= MOST_NODES else ()
-
-
-def _stated(measured: Sequence[Candidate], name: str) -> str | None:
-    """Return a value of the logs' environment if all runs state the same."""
-    values = {reported(c.measurement.environment, name) for c in measured}
-    return values.pop() if len(values) == 1 else None
-
-
-def _layout(measured: Sequence[Candidate]) -> str | None:
-    """Return the memory layout if all runs report the same."""
-    layouts = {reported(c.measurement.environment, "option.channels_last") for c in measured}
-    return {"True": "NHWC", "False": "NCHW"}.get(str(layouts.pop())) if len(layouts) == 1 else None
-
-
-def _by_estimator(counted: Sequence[Candidate]) -> dict[str, float]:
-    """Median by each estimator that all of the runs have."""
-    return {
-        name: statistics.median(c.rates[name] for c in counted)
-        for name in ESTIMATORS
-        if counted and all(name in c.rates for c in counted)
-    }
-
-
-def _tokens_per_sample(counted: Sequence[Candidate], missing: dict[str, Note]) -> int | None:
-    """Return the tokens of a sample if all runs state the same."""
-    stated = {_tokens_of_run(candidate) for candidate in counted}
-    if len(stated) == 1 and (tokens := stated.pop()) is not None:
-        return tokens
-    missing["tokens_per_sample"] = note("tokens-differ" if stated else "tokens-not-stated")
-    return None
-
-
-def _tokens_of_run(candidate: Candidate) -> int | None:
-    """Return the tokens of a run's sample by its two rates; None if it states no tokens."""
-    if _unit(candidate).startswith("tokens"):
-        return 1
-    measured = candidate.measurement
-    rate = candidate.rates.get(measured.estimator)
-    if rate is None or measured.tokens_per_second is None:
-        return None
-    return round(measured.tokens_per_second / rate)
-
-
-def _unit(candidate: Candidate) -> str:
-    """The unit of its rates: as its log states it, else its plan."""
-    measurement = candidate.run.measurement
-    figures = measurement and (measurement.throughput or measurement.unverified)
-    return figures.unit if figures else candidate.run.facts.rate_unit
-
-
-def _accuracy(
-    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, Note]
-) -> AccuracyResult | None:
-    """Return the middle run's best evaluation; of two, the worse."""
-    accuracies = [c.measurement.accuracy for c in counted if c.measurement.accuracy is not None]
-    if not accuracies:
-        missing["accuracy"] = _no_accuracy(measured)
-        return None
-    accuracies.sort(key=lambda a: (a.best, a.final, a.metric))
-    return accuracies[(len(accuracies) - 1) // 2]
-
-
-def _no_accuracy(measured: Sequence[Candidate]) -> Note:
-    """Return why no run that counts has an accuracy."""
-    if any(c.measurement.accuracy is not None for c in measured):
-        return note("no-valid-figure")
-    whys = {c.measurement.missing.get("accuracy") for c in measured}
-    if whys - {None, messages.text("en", verdict.NO_EVALUATION)}:
-        return note("no-evaluation-read")
-    return note("no-evaluation")
-
-
-def _time_to_train(
-    counted: Sequence[Candidate], measured: Sequence[Candidate], missing: dict[str, Note]
-) -> tuple[float | None, int | None]:
-    """Return the median seconds to the target, and the runs that reached it.
-
-    None without trainings. The median is over all runs: a run that did not reach the target needs
-    longer than any that did. A median over the others alone would improve as more runs fail.
-    """
-    times = [c.measurement.time_to_train_s for c in counted]
-    timed = sum(seconds is not None for seconds in times)
-    if not timed and not any(c.measurement.accuracy for c in counted):
-        missing["time_to_train_s"] = missing["runs_at_target"] = _no_accuracy(measured)
-        return None, None
-    reached = sum(c.measurement.is_at_target for c in counted)
-    if timed * 2 <= len(times):
-        missing["time_to_train_s"] = _no_time(counted, timed, reached)
-        return None, reached
-    return statistics.median(math.inf if s is None else s for s in times), reached
-
-
-def _no_time(counted: Sequence[Candidate], timed: int, reached: int) -> Note:
-    """Tell why most runs have no time to train."""
-    if {c.measurement.target for c in counted} == {None}:
-        return note("no-target-accuracy")
-    if not reached:
-        return _no_target(counted)
-    runs: dict[str, Arg] = {"reached": reached, "runs": len(counted)}
-    if timed == reached:
-        return note("reached-no-majority", **runs)
-    of_runs = (c.measurement for c in counted if c.measurement.is_at_target)
-    why = dict.fromkeys(measured.why("time_to_train_s") for measured in of_runs)
-    runs["why"] = tuple(one for one in why if one is not None)
-    if not timed:
-        return note("reached-at-unknown-time", **runs)
-    return note("reached-some-timed", timed=timed, **runs)
-
-
-def _no_target(counted: Sequence[Candidate]) -> Note:
-    """Tell the target that no run reached, and which times the logs themselves state."""
-    targets = sorted({c.measurement.target for c in counted if c.measurement.target is not None})
-    whose = "catalog" if counted[0].run.planned is None else "own"
-    said = note(f"no-run-reached-{whose}", targets=" / ".join(f"{target:g}" for target in targets))
-    stated = {reported(c.measurement.environment, OWN_TIME_TO_TRAIN): None for c in counted}
-    times = [f"{time} s" for time in stated if time is not None]
-    if not times:
-        return said
-    return note("log-reports-times", said=said, logs=len(counted), times=tuple(times))
-
-
-def _training(counted: Sequence[Candidate]) -> TrainingOfGroup | None:
-    """Return the common values of runs that train to an accuracy."""
-    trained = [c.measurement for c in counted if c.trains]
-    if not trained:
-        return None
-    targets = {measurement.target for measurement in trained}
-    return TrainingOfGroup(
-        target=targets.pop() if len(targets) == 1 else None,
-        restarts=sum(measurement.restarts for measurement in trained),
-        data_set=joined(
-            measurement.data_set.name for measurement in trained if measurement.data_set is not None
-        ),
-        weights=joined(
-            measurement.weights.file if measurement.weights is not None else SCRATCH
-            for measurement in trained
-            if measurement.mode is not None
-        ),
-    )
-
-
-def _gpu_hours(candidates: Sequence[Candidate], missing: dict[str, Note]) -> float | None:
-    """GPU-hours of all runs that ended, whether they count or not."""
-    if any(c.run.facts.device == "cpu" for c in candidates):
-        missing["gpu_hours"] = note("no-gpu-used")
-        return None
-    if any(c.run.facts.backend == "imported" for c in candidates):
-        missing["gpu_hours"] = IMPORTED
-        return None
-    ended = [c.run for c in candidates if c.run.ended_at is not None]
-    if not ended:
-        missing["gpu_hours"] = note("no-run-ended")
-        return None
-    hours = 0.0
-    for run in ended:
-        gpus = run.facts.world_size
-        if gpus is None:
-            missing["gpu_hours"] = NOTHING_STATES_GPUS
-            return None
-        held = [t.at for t in run.history if t.phase in _GPU_HELD]
-        if not held and run.phase is Phase.SUCCEEDED:
-            missing["gpu_hours"] = note("start-unknown")
-            return None
-        if held and run.ended_at is not None:
-            seconds = run.ended_at - min(held) - (run.queued_s(min(held)) or 0.0)
-            # A clock that was set back must not make hours negative.
-            hours += gpus * max(0.0, seconds) / 3600
-    return hours
-
-
-_UNKNOWN = {
-    "queued_s": note("no-queue"),
-    "data_fraction": note("data-wait-unknown"),
-}
-"""Field of a group → reason why no run has a value."""
-
-
-def _median(name: str, values: Iterable[float | None], missing: dict[str, Note]) -> float | None:
-    known = [value for value in values if value is not None]
-    if not known:
-        missing[name] = _UNKNOWN[name]
-    return statistics.median(known) if known else None
-
-
-def _gpu(counted: Sequence[Candidate], missing: dict[str, Note]) -> dict[str, float]:
-    """The GPU metrics of a row, of the runs that have them."""
-    figures: dict[str, float] = {}
-    for name, metric in ROW_FIGURES.items():
-        values = [value for c in counted if (value := gpu_figure(c.measurement, name)) is not None]
-        if values:
-            figures[name] = (max if metric.over_time == "peak" else statistics.median)(values)
-        elif counted:
-            measured = counted[0].measurement
-            on_cpu = counted[0].run.facts.device == "cpu"
-            otherwise = note("no-gpu-used" if on_cpu else "no-gpu-source")
-            why = measured.why(f"gpu_metrics.{name}") or measured.why("gpu_metrics")
-            missing[name] = why or otherwise
-            if counted[0].run.facts.backend == "imported" and not on_cpu:
-                missing[name] = IMPORTED
-    return figures
-
-
-def _judgements(counted: Sequence[Candidate]) -> tuple[Note, ...]:
-    """Return the limits that the runs' GPU metrics show."""
-    metrics = (c.measurement.gpu_metrics for c in counted)
-    found = (one.said for one in metrics if one)
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
-def joined(values: Iterable[str | None]) -> str | None:
-    """Join the distinct values that runs report; None without any."""
-    return " + ".join(sorted({value for value in values if value})) or None
-
-
-USE_REPEATS = note("more-repeats")
-MORE = {
-    "imported": note("more-imports"),
-    "observed": note("more-observed"),
-}
-"""Backend → way to more runs of a case, of a program that k8sbench did not run."""
-
-
-def spread(rates: Sequence[float], *, more: Note = USE_REPEATS) -> Spread:
-    """Median, mean, extremes and interval of at least one rate.
-
-    The interval is Student's, of the mean logarithm, and holds the median, too: of many skewed runs
-    the median may be outside. ``more`` says how to get more runs.
-    """
-    logs = [math.log(rate) for rate in rates]
-    median = statistics.median(rates)
-    mean = statistics.fmean(rates)
-    low = high = None
-    if (estimate := t_test.pooled([logs])) is not None:
-        half = estimate.times(1 / len(logs)).critical(t_test.ALPHA)
-        middle = statistics.fmean(logs)
-        low = min(median, math.exp(middle - half))
-        high = max(median, math.exp(middle + half))
-    return Spread(
-        median=median,
-        mean=mean,
-        minimum=min(rates),
-        maximum=max(rates),
-        cv=statistics.stdev(rates) / mean if len(rates) > 1 else None,
-        low=low,
-        high=high,
-        interval_reason=note("one-run-only", more=more) if low is None else None,
     )

@@ -21,7 +21,7 @@ from k8sbench.model.identity import NOT_STATED, fields_for
 from k8sbench.model.plain_text import counted
 from k8sbench.model.run import Baseline, Run
 from k8sbench.model.series import DAY
-from k8sbench.results.groups import grouping, history, nights
+from k8sbench.results.groups import group_figures, grouping, history, nights
 from k8sbench.results.groups.known import KnownGroups
 
 KINDS = ("baseline", "set", "group", "run")
@@ -73,7 +73,7 @@ def chosen(groups: Sequence[Group], run_ids: Collection[str]) -> list[Group]:
                 msgspec.structs.replace(
                     group,
                     members=members,
-                    spread=grouping.spread(rates) if rates else None,
+                    spread=group_figures.spread(rates) if rates else None,
                     by_estimator=middle,
                 )
             )

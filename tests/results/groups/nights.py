@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.model.group import Group
-from k8sbench.results.groups.grouping import groups, spread
+from k8sbench.results.groups.group_figures import spread
+from k8sbench.results.groups.grouping import groups
 from tests.results.report.factory import START, repeats
 
 DAY = 86400.0

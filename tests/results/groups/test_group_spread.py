@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k8sbench.results.groups.grouping import spread
+from k8sbench.results.groups.group_figures import spread
 from tests.results.groups.spread import RESNET50
 from tests.results.said import text
 

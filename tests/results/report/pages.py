@@ -13,7 +13,7 @@ from k8sbench.model.measurement import MeasuredWindow
 from k8sbench.model.profile import Curve
 from k8sbench.model.run import Run
 from k8sbench.results.groups import selection
-from k8sbench.results.groups.grouping import spread
+from k8sbench.results.groups.group_figures import spread
 from k8sbench.results.groups.selection import Report, Wanted
 from k8sbench.results.report.page_content import Page
 from k8sbench.results.report.plot import History
