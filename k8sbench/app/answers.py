@@ -35,7 +35,7 @@ from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Baseline
 from k8sbench.results.groups import sides
 from k8sbench.results.groups.known import KnownGroups
-from k8sbench.results.groups.sides import Known
+from k8sbench.results.groups.sides import Fit, Known
 from k8sbench.results.stored_groups import StoredGroups
 from k8sbench.store.open_store import STORE_VARIABLE
 
@@ -119,6 +119,8 @@ def answering(
         served = _served(scope, stack)
         if scope.missed:
             note(scope.missed)
+            if not names and scope.default == "own":
+                scope.missed = ""  # it would not have answered
         if served is not None and scope.insists:
             yield Answer(served, served=served)
             return
@@ -131,7 +133,7 @@ def answering(
                 return sides.known(held.groups, held.baselines() if has_baselines else ())
 
             holder = decided(names, lambda text, of: sides.fit(text, known(of)), scope)
-            if head := _head(holder, store, served, scope):
+            if head := _first_line(holder, store, served, scope):
                 note(head)
             if holder == "operator":
                 yield Answer(served, served=served)
@@ -154,20 +156,40 @@ def _served(scope: StoresRead, stack: ExitStack) -> ServedGroups | None:
     return None
 
 
+def check_changes_own(scope: StoresRead) -> None:
+    """Refuse to change the series of the own store where answers show the operator's.
+
+    Raises :class:`Unreachable` if the operator cannot be read: nobody knows which they show then.
+    """
+    if scope.default == "own":
+        return
+    with ExitStack() as stack:
+        served = _served(scope, stack)
+    way = f"For those of the store here add --store {scope.own}"
+    if served is not None:
+        raise UsageError(
+            f"These series are of the operator in {served.namespace}, whose store changes in its"
+            " pod alone.",
+            f"Type the command there with kubectl exec. {way}.",
+        )
+    if scope.missed:
+        raise Unreachable(f"These series may be of an operator. {scope.missed}", f"{way}.")
+
+
 def _stored(store: SqlStore, scope: StoresRead, note: Note) -> StoredGroups:
     return StoredGroups(store, note, lost=stores.reconcile(store), accept=scope.accept)
 
 
-def decided(names: Iterable[str], fit: Callable[[str, Holder], int], scope: StoresRead) -> Holder:
+def decided(names: Iterable[str], fit: Callable[[str, Holder], Fit], scope: StoresRead) -> Holder:
     """Return the store that has all known names; without any, the default.
 
     ``fit`` says how well a store fits a name, see :func:`.sides.fit`. Raises :class:`UsageError`.
     """
     holders: dict[str, set[Holder]] = {}
     for name in names:
-        fits: dict[Holder, int] = {"own": fit(name, "own"), "operator": fit(name, "operator")}
+        fits: dict[Holder, Fit] = {"own": fit(name, "own"), "operator": fit(name, "operator")}
         best = max(fits.values())
-        if best:
+        if best is not Fit.NONE:
             holders[name] = {one for one, found in fits.items() if found == best}
     if not holders:
         return scope.default
@@ -193,7 +215,7 @@ def _bare(text: str) -> str:
     return sides.kinds_and_name(text)[1]
 
 
-def _head(holder: Holder, store: SqlStore, served: ServedGroups, scope: StoresRead) -> str:
+def _first_line(holder: Holder, store: SqlStore, served: ServedGroups, scope: StoresRead) -> str:
     """Return the line that says which store answers, and what the other holds."""
     of_operator = f"of the operator in {served.namespace}"
     theirs = of_operator, stores.CLUSTER, _times(served.created)
@@ -222,7 +244,7 @@ def completed(answer: Callable[P, T]) -> Callable[P, T]:
     """
 
     @functools.wraps(answer)
-    def answering(*args: P.args, **given: P.kwargs) -> T:
+    def completing(*args: P.args, **given: P.kwargs) -> T:
         every = (*args, *given.values())
         scope = next(one for one in every if isinstance(one, StoresRead))
         try:
@@ -231,10 +253,10 @@ def completed(answer: Callable[P, T]) -> Callable[P, T]:
             if scope.insists:
                 raise stores.unread(wrong) from wrong
             scope.miss(wrong)
-            return answering(*args, **given)
+            return completing(*args, **given)
         except NotFound as absent:
             if scope.missed:
                 raise Unreachable(absent.message, absent.action) from absent
             raise
 
-    return answering
+    return completing

@@ -213,10 +213,11 @@ def overview(
 
 
 def accept_levels(
-    chosen: GroupFilter, where: str | None, note: Note, *, at: float
+    chosen: GroupFilter, scope: StoresRead, note: Note, *, at: float
 ) -> list[AcceptedLevel]:
     """Accept the present level of the chosen cases from whose change they have not recovered."""
-    with stores.open_writable(where, create=False, note=note) as store:
+    answers.check_changes_own(scope)
+    with stores.open_writable(scope.where, create=False, note=note) as store:
         groups = StoredGroups(store, note)
         return _accept(store, groups, chosen.chosen(groups.rows), at)
 
@@ -229,12 +230,13 @@ class FixedRange(NamedTuple):
     """Number of earlier sets that are not judged any more."""
 
 
-def fix_ranges(chosen: GroupFilter, where: str | None, note: Note) -> list[FixedRange]:
+def fix_ranges(chosen: GroupFilter, scope: StoresRead, note: Note) -> list[FixedRange]:
     """Fix the ranges of the chosen cases by their newest sets; return those that change.
 
     Raises :class:`UsageError` while one of them has an open change, which it could hide.
     """
-    with stores.open_writable(where, create=False, note=note) as store:
+    answers.check_changes_own(scope)
+    with stores.open_writable(scope.where, create=False, note=note) as store:
         groups = StoredGroups(store, note)
         changed = groups.ranges_anew(chosen.chosen(groups.rows))
         newest = nights.newest(groups.rows)

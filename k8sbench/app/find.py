@@ -19,6 +19,7 @@ from k8sbench.model.names import resolve
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.ports.cluster import FoundJob
+from k8sbench.results.groups.sides import Fit
 
 if TYPE_CHECKING:
     from k8sbench.store.sql_store import SqlStore
@@ -125,6 +126,8 @@ def run_seen(text: str, scope: StoresRead, note: Note) -> Iterator[tuple[Run, Sq
             yield job.as_run(here.location), None
 
 
-def _fit(text: str, run: Run | None) -> int:
-    """Return how well a run that was found fits its name, as :func:`.sides.fit` does."""
-    return 0 if run is None else 1 + (run.run_id == text)
+def _fit(text: str, run: Run | None) -> Fit:
+    """Return how well a run that was found fits its name."""
+    if run is None:
+        return Fit.NONE
+    return Fit.WHOLE if run.run_id == text else Fit.BEGINS

@@ -90,9 +90,9 @@ def list_runs(wanted: RunFilter, scope: StoresRead, note: Note, write: Callable[
             listing = _recorded(answer, wanted, scope, note, place, jobs)
         if place is not None:
             _add_foreign(listing, foreign_jobs(jobs, {*answer.groups.runs}, wanted, note), note)
-        elif answer.store is not None and not listing.recorded:
+        elif not listing.recorded:
             _check_filters(wanted, answer.groups.rows)
-            if not answer.store.unreadable:
+            if answer.store is not None and not answer.store.unreadable:
                 stores.note_empty(answer.store, note)
         sets = answer.groups.sets_of(listing.recorded)
         listing.rejected = rejections(sets, answer.groups)

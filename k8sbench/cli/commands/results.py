@@ -459,7 +459,7 @@ def _accept_levels(chosen: GroupFilter, scope: StoresRead) -> None:
         raise UsageError(
             "--accept-level needs a benchmark.", "k8sbench history shows which cases are open."
         )
-    accepted = comparisons.accept_levels(chosen, scope.where, output.note, at=time.time())
+    accepted = comparisons.accept_levels(chosen, scope, output.note, at=time.time())
     for level in accepted:
         output.note(f"accepted: {level.case}, the level of {level.set_name}.")
     if not accepted:
@@ -482,7 +482,7 @@ def _fix_ranges(chosen: GroupFilter, scope: StoresRead) -> None:
     """Fix the ranges of the cases that were chosen, and name each that changes."""
     if chosen.benchmark is None:
         raise UsageError("--range needs a benchmark.", "Name it: k8sbench history BENCH --range")
-    fixed = comparisons.fix_ranges(chosen, scope.where, output.note)
+    fixed = comparisons.fix_ranges(chosen, scope, output.note)
     for each, lost in fixed:
         over = f"iterations {each.over.begin + 1} to {each.over.end}"
         output.note(f"range: {each.case} is compared over {over}, which {each.sets[-1]} has.")

@@ -12,6 +12,7 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from enum import IntEnum
 
 import msgspec
 
@@ -223,11 +224,22 @@ def named(text: str, known: Known) -> Side:
     return Side(name=text, groups=tuple(groups), runs=runs | kept_runs)
 
 
-def fit(text: str, known: Known) -> int:
-    """Return how well a name fits: 2 if something has it, 1 if it begins a name, else 0."""
+class Fit(IntEnum):
+    """How well a name fits what a store has."""
+
+    NONE = 0
+    BEGINS = 1
+    """It is the beginning of a name."""
+    WHOLE = 2
+
+
+def fit(text: str, known: Known) -> Fit:
+    """Return how well a name fits what is known."""
     _, name = kinds_and_name(text)
     found = _found(text, _names(known), known)
-    return 1 + any(known_name == name for _, known_name in found) if found else 0
+    if any(known_name == name for _, known_name in found):
+        return Fit.WHOLE
+    return Fit.BEGINS if found else Fit.NONE
 
 
 def _names(known: Known) -> dict[str, list[str]]:

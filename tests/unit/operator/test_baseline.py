@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench.app import comparisons, stores
+from k8sbench.app.answers import StoresRead
 from k8sbench.model.group_filter import GroupFilter
 from k8sbench.model.phase import Phase
 from k8sbench.model.series import Alternation, Judged, Open
@@ -148,7 +149,9 @@ def test_a_drop_is_open_once_a_second_set_confirms_it_until_its_level_is_accepte
     assert samples(of_nights)[OPEN] == {CASE: pytest.approx(0.95, abs=0.003)}
     chosen = GroupFilter(benchmark="resnet50")
     where = str(store_of(of_nights))
-    (level,) = comparisons.accept_levels(chosen, where, lambda _: None, at=time.time())
+    (level,) = comparisons.accept_levels(
+        chosen, StoresRead(where=where), lambda _: None, at=time.time()
+    )
     assert level.set_name == "n7"
     of_nights.closed(run(95.0))
     assert not {OPEN, UNCONFIRMED} & samples(of_nights).keys()

@@ -335,8 +335,35 @@ def test_a_level_that_was_accepted_in_the_operators_store_is_accepted_in_its_ans
         return any(one.open is not None for one in series)
 
     assert is_open()
-    comparisons.accept_levels(chosen, str(operator.store.root), print, at=START)
+    there = StoresRead(where=str(operator.store.root))
+    comparisons.accept_levels(chosen, there, print, at=START)
     assert not is_open()
+
+
+@pytest.mark.parametrize("option", ["--accept-level", "--range"])
+def test_series_that_are_the_operators_are_not_changed_here(
+    operator: Operator, store: str, cli: Cli, option: str
+) -> None:
+    assert "--store local" in cli("history", "seg", option, code=2).err
+    operator.is_away = True
+    assert "--store local" in cli("history", "seg", option, code=6).err
+    cli("history", "seg", option, "--store", store)
+    cli("history", "seg", option, "--store=local")
+
+
+@pytest.mark.usefixtures("store", "operator")
+def test_a_filter_that_no_run_of_the_operator_fits_names_the_nearest(cli: Cli) -> None:
+    assert "seg" in cli("list", "--benchmark", "seq", code=2).err
+    assert "a" in cli("list", "--set", "aa", code=2).err
+
+
+def test_an_operator_that_would_not_have_answered_is_not_missed(
+    operator: Operator, store: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator.is_away = True
+    monkeypatch.setenv("K8SBENCH_STORE", store)
+    assert cli("results").err.startswith("warning: without the ")
+    assert cli("results", "--set", "b", code=6).err.startswith("warning: without the ")
 
 
 def test_without_an_operator_there_is_no_note(
