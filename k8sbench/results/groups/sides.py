@@ -225,7 +225,7 @@ def named(text: str, known: Known) -> Side:
 
 
 class Fit(IntEnum):
-    """How well a name fits what a store has."""
+    """Fit of a name to the names that a store has."""
 
     NONE = 0
     BEGINS = 1
