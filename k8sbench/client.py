@@ -107,7 +107,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     precision: str
     batch_size_per_gpu: int
     state: str
-    """``valid``, ``rejected``, ``unsteady``, …: the verdict of the row."""
+    """``valid``, ``rejected``, ``unsteady-runs``, …: the verdict of the row."""
     runs_valid: int
     runs_total: int
     throughput: float | None

@@ -1,4 +1,8 @@
-"""Ids of findings in words: reasons of the results, causes and checks of the runner."""
+"""What is printed of runs and rows, in words.
+
+Ids of findings: reasons of the results, causes and checks of the runner. Words of the results:
+states, remarks, verdicts and columns.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ from k8sbench.diagnose.preflight.checks import CHECKS, OBSERVER_CHECKS
 from k8sbench.model import rules
 from k8sbench.model.errors import FORMER_IDS
 from k8sbench.results.groups import rejections
+from k8sbench.results.report import meanings
 from k8sbench.results.report.explanation import Row
+from k8sbench.results.report.words import english
 
 REASONS = {**rules.ALL, **rejections.ALL}
 DOCTORS = dict.fromkeys((*CHECKS, *OBSERVER_CHECKS))
@@ -50,6 +56,20 @@ def matching(pattern: str) -> Iterator[Row]:
                     yield 1, f"{row.severity}: {_named(row.sentence)}"
                     if row.action:
                         yield 2, f"what to do: {_named(row.action)}"
+
+
+def words(pattern: str) -> Iterator[Row]:
+    """Explain the words of the results that match a pattern, in any case."""
+    for meaning in meanings.every():
+        if fnmatch.fnmatchcase(meaning.name.lower(), pattern.lower()):
+            yield 0, f"{meaning.name}: {meaning.kind}"
+            yield 1, english(meaning.said)
+
+
+def completed(beginning: str) -> list[str]:
+    """Return the ids and words that begin so."""
+    names = {*ALL, *(meaning.name for meaning in meanings.every())}
+    return sorted(name for name in names if name.lower().startswith(beginning.lower()))
 
 
 def _named(text: str) -> str:

@@ -16,6 +16,7 @@ from k8sbench.model.errors import (
     NotFound,
     did_you_mean,
 )
+from k8sbench.model.group import UNSTEADY
 from k8sbench.model.request import ClusterAccess
 from k8sbench.model.run import Run
 from k8sbench.results.groups import selection
@@ -108,22 +109,23 @@ def rows_of(answer: Answer, runs: Sequence[Run], note: Note) -> RunRows:
         for row in report.results
         for member in row.group.members
         if member.run_id in run_ids
-        and (member.verdict == "rejected" or row.group.state == "unsteady")
+        and (member.verdict == "rejected" or row.group.state == UNSTEADY)
     )
     return RunRows(runs=tuple(runs), report=report, rejected=rejected)
 
 
 @answers.completed
 def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
-    """Explain a finding, run or group by its id.
+    """Explain a finding, run or group by its id, or a word of the results.
 
-    The beginning of a run's id is enough, if it is unique.
+    The beginning of a run's id is enough, if it is unique. A run counts before a word, which is no
+    id.
     """
     from k8sbench.app import finding_ids
     from k8sbench.results.report import explanation
 
     if found := list(finding_ids.matching(text)):
-        return found
+        return [*found, *finding_ids.words(text)]
     check_accepted(scope.accept)
     with answers.answering(scope, note, [text]) as answer:
         try:
@@ -132,7 +134,9 @@ def explain(text: str, scope: StoresRead, note: Note) -> list[Row]:
         except NotFound as missing:
             if text.startswith("g-"):
                 raise
-            meant = did_you_mean(text, finding_ids.ALL)
+            if found := list(finding_ids.words(text)):
+                return found
+            meant = did_you_mean(text, finding_ids.completed(""))
             action = f"{meant}{missing.action} k8sbench explain '*' lists ids."
             raise NotFound(f"There is no run, group or id {text!r}.", action) from missing
 

@@ -155,8 +155,12 @@ class BenchmarkPath(click.Path):
 class RecordedName(click.Path):
     """The type of sets and runs: their names in the store, or a file where one may be meant."""
 
-    def __init__(self, kinds: Sequence[Kind], *, may_be_file: bool = False) -> None:
+    def __init__(
+        self, kinds: Sequence[Kind], *, may_be_file: bool = False, has_ids: bool = False
+    ) -> None:
         super().__init__(readable=False)
+        self.has_ids = has_ids
+        """True if it may be an id of a finding, or a word of the results."""
         self.kinds = kinds
         self.may_be_file = may_be_file
 
@@ -170,9 +174,28 @@ class RecordedName(click.Path):
 
         where = ctx.params.get("where") or ctx.params.get("store")
         names = recorded_names.beginning_with(incomplete, self.kinds, where)
+        if self.has_ids:
+            from k8sbench.app import finding_ids
+
+            names = [*names, *finding_ids.completed(incomplete)]
         if not names and self.may_be_file:
             return super().shell_complete(ctx, param, incomplete)
         return [*map(CompletionItem, names)]
+
+
+class ReasonId(click.types.StringParamType):
+    """The type of an id of a reason."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the ids that begin so."""
+        del ctx, param
+        from click.shell_completion import CompletionItem
+
+        from k8sbench.app import finding_ids
+
+        return [CompletionItem(name) for name in finding_ids.REASONS if name.startswith(incomplete)]
 
 
 def prepare(command: click.Command) -> None:
@@ -180,13 +203,17 @@ def prepare(command: click.Command) -> None:
     for param in command.params:
         if type(param.type) is not click.types.StringParamType:
             continue
+        if param.name == "accept":
+            param.type = ReasonId()
+            continue
         if param.name == "benchmark":
             param.type = BenchmarkPath(readable=False)
             continue
         is_path = PATHS.search(param.metavar or "") is not None
         words = re.findall(r"SET|RUN", param.metavar or "")
         if kinds := [KINDS[word] for word in KINDS if word in words]:
-            param.type = RecordedName(kinds, may_be_file=is_path)
+            has_ids = "|ID|" in (param.metavar or "")
+            param.type = RecordedName(kinds, may_be_file=is_path, has_ids=has_ids)
         elif is_path:
             param.type = click.Path(readable=False)
     if isinstance(command, click.Group):

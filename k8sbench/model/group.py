@@ -378,13 +378,13 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     def state(self) -> str:
         """State of the group.
 
-        ``valid``, ``unsteady`` (the runs are far apart, and it is unclear which are right),
+        ``valid``, ``unsteady-runs`` (the runs are far apart, and it is unclear which are right),
         ``running``, ``rejected`` (measured, but nothing counts), ``cancelled`` (all runs were),
         ``out-of-memory`` (all runs lacked GPU memory) or ``failed``.
         """
         if self.spread is not None:
             is_unsteady = any(reason.id == UNSTEADY for reason in self.reasons)
-            return "unsteady" if is_unsteady else "valid"
+            return UNSTEADY if is_unsteady else "valid"
         if self.in_progress:
             return "running"
         if any(member.verdict is not None for member in self.members):

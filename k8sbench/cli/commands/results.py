@@ -86,7 +86,8 @@ def command(
     other holds. Exit code 6 if the operator cannot be read.
 
     The figure of a run is its samples ÷ the time of its window, unless a line names another
-    estimator. ± is the coefficient of variation of the runs.
+    estimator. ± is the coefficient of variation of the runs. k8sbench explain COLUMN says how any
+    column is made.
     """
     if lang != "en" and output_format not in formats.FOR_PEOPLE:
         raise UsageError(
@@ -159,16 +160,17 @@ def report_command(sets: tuple[str, ...], folder: str, scope: StoresRead, **give
 
 
 @click.command()
-@click.argument("target", metavar="RUN|GROUP|ID|FILE.yaml")
+@click.argument("target", metavar="RUN|GROUP|ID|COLUMN|FILE.yaml")
 @click.argument("log", metavar="[LOG]", required=False)
 @answer_options
 def explain_command(target: str, log: str | None, scope: StoresRead) -> int:
-    """Explain a figure, an id such as gpu-count, or a log format.
+    """Explain a figure, an id such as gpu-count, a column, or a log format.
 
     For a run: the lines that count, the window and what was left out, the figure by each
     estimator, and every reason with its evidence and what to do. For a group (results -o wide shows
     its id): its runs, interval and speedup. For the ID of a reason, of a cause or of a check of
-    doctor: what it means and what to do; '*' lists all. For a benchmark's file and a LOG: the lines
+    doctor: what it means and what to do. For a state, remark, verdict or column of the results:
+    what it means, or how it is made. '*' lists all. For a benchmark's file and a LOG: the lines
     that each expression matches.
 
     \b

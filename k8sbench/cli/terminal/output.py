@@ -166,7 +166,7 @@ COLOURS: dict[str, str] = {
     # More follows: a warning, runs that were left out.
     **dict.fromkeys(
         (
-            *("valid;", "unsteady", "unsteady;", "warning", "running", "cancelled"),
+            *("valid;", "unsteady-runs", "unsteady-runs;", "warning", "running", "cancelled"),
             "out-of-memory",
             *(Phase.CREATED, Phase.QUEUED, Phase.PENDING, Phase.PULLING, Phase.STARTING),
             Phase.CANCELLED,

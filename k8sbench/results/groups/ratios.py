@@ -17,7 +17,7 @@ from k8sbench.catalog.published import Accuracy, Published
 from k8sbench.catalog.spec import BenchmarkSpec, Variant
 from k8sbench.messages import Note, note
 from k8sbench.model.arithmetic import SAME_MODEL, TF32_UNKNOWN, number_format, peak_of, plain_name
-from k8sbench.model.group import SCRATCH, Deviation, Group, Parity
+from k8sbench.model.group import SCRATCH, UNSTEADY, Deviation, Group, Parity
 from k8sbench.model.identity import fields_for
 from k8sbench.model.measurement import Arithmetic
 from k8sbench.model.plain_text import ABSENT
@@ -218,7 +218,7 @@ def _deviation(
 def _unlike_published(group: Group, figure: Published, variant: Variant) -> tuple[str, ...]:
     facts = group.facts
     unlike = ["smoke"] if group.smoke else []
-    if group.spread is None or group.state == "unsteady":
+    if group.spread is None or group.state == UNSTEADY:
         unlike.append("no-figure")
     theirs = "fp32" if figure.precision == "fp32" else variant.amp_dtype
     ours = number_format(facts, group.precision_effective, group.key.gpu_model)
@@ -328,7 +328,7 @@ def _nearness(group: Group, other: Group) -> tuple[object, ...]:
 def _unlike(one: Group, two: Group) -> tuple[str, ...]:
     """Return ids that forbid a ratio of medians, unsteady runs included."""
     unlike = dict.fromkeys(unlike_in_parity(one, two))
-    return (*(unlike | {"no-figure": None} if "unsteady" in (one.state, two.state) else unlike),)
+    return (*(unlike | {"no-figure": None} if UNSTEADY in (one.state, two.state) else unlike),)
 
 
 def unlike_in_parity(one: Group, two: Group, *, is_alike: bool = False) -> tuple[str, ...]:

@@ -16,7 +16,16 @@ from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.model.compared import CaseHistory, Comparison, MissingCase, OpenBegin
 from k8sbench.model.errors import UsageError
 from k8sbench.model.facts import Facts
-from k8sbench.model.group import OUT_OF_MEMORY, Group, GroupRow, MissingIn, Newer, Parity, Result
+from k8sbench.model.group import (
+    OUT_OF_MEMORY,
+    UNSTEADY,
+    Group,
+    GroupRow,
+    MissingIn,
+    Newer,
+    Parity,
+    Result,
+)
 from k8sbench.model.group_filter import GroupFilter, no_run_together
 from k8sbench.model.identity import UNKNOWN, GroupKey
 from k8sbench.model.names import check_set, resolve
@@ -257,7 +266,7 @@ def latest(rows: Iterable[GroupRow]) -> tuple[list[GroupRow], dict[str, Newer]]:
     newer = dict[str, Newer]()
     for sets in by_case.values():
         last = max(sets, key=_end)
-        measured = [row for row in sets if row.state in ("valid", "rejected", "unsteady")]
+        measured = [row for row in sets if row.state in ("valid", "rejected", UNSTEADY)]
         chosen = max(measured or sets, key=_end).set_name
         its = [row.group_id for row in sets if row.set_name == chosen]
         shown.update(its)

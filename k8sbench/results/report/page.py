@@ -35,6 +35,7 @@ from k8sbench.results.report import (
     formats,
     group_words,
     layout,
+    meanings,
     page_head,
     plot,
     scaling_chart,
@@ -44,6 +45,7 @@ from k8sbench.results.report import (
 from k8sbench.results.report import causes as cause_words
 from k8sbench.results.report.attention import Noted
 from k8sbench.results.report.chart import LineChart
+from k8sbench.results.report.columns import COLUMNS
 from k8sbench.results.report.noted_tables import Table, captioned, of_runs, written
 from k8sbench.results.report.page_content import Page, dates_of, ids_of, unbroken
 from k8sbench.results.report.plot import History
@@ -70,6 +72,10 @@ def html(page: Page) -> str:
     ids = ids_of(page.results)
     most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
     over_sets = {name: _over_sets(page, some[:most], axes) for name, some in cases.items()}
+    sections = {
+        name: _section(page, name, over_sets[name], len(cases[name][most:]), ids)
+        for name in _benchmarks(page)
+    }
     text = _template().render(
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
@@ -94,10 +100,8 @@ def html(page: Page) -> str:
         head=[(word(name), value) for name, value in _head(page)],
         method=_method(page),
         legend=_legend(over_sets.values()),
-        sections={
-            name: _section(page, name, over_sets[name], len(cases[name][most:]), ids)
-            for name in _benchmarks(page)
-        },
+        columns=_columns(page, [t for one in sections.values() for t in one["tables"]]),
+        sections=sections,
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -158,16 +162,23 @@ def _head(page: Page) -> list[tuple[str, str]]:
 
 
 def _method(page: Page) -> list[str]:
-    """Write how the figures are computed."""
-    if not page.results:
-        return []
+    """Write how the figures of runs are computed."""
     rules = dict.fromkeys(result.group.estimator for result in page.results)
-    of_rules = [
+    return [
         words.say(page.lang, "estimator", name=rule, what=words.say(page.lang, rule))
         for rule in rules
     ]
-    units = ", ".join(dict.fromkeys(result.group.unit for result in page.results))
-    return [words.say(page.lang, "headline", units=units), *of_rules]
+
+
+def _columns(page: Page, tables: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Write how the columns of tables are made, by their titles."""
+    known = {column.title for column in COLUMNS}
+    shown = dict.fromkeys(name for table in tables for name in table["names"])
+    return [
+        (words.name_of_fact(page.lang, name), messages.text(page.lang, meanings.column(name)))
+        for name in shown
+        if name in known
+    ]
 
 
 # One benchmark
@@ -271,6 +282,7 @@ def _table(table: Table, rows: Sequence[tuple[str, str, Any]], lang: Lang) -> di
         "title": made.title,
         "caption": caption,
         "columns": [made.columns[n] for n in figures],
+        "names": [titles[n] for n in figures],
         "rows": laid_out,
         "notes": made.lines,
     }
@@ -282,7 +294,7 @@ def _named(title: str, shown: str, text: str) -> str:
 
 
 STATES = {
-    **dict.fromkeys(("unsteady", "out-of-memory"), "warn"),
+    **dict.fromkeys(("unsteady-runs", "out-of-memory"), "warn"),
     **dict.fromkeys(("rejected", "failed"), "bad"),
 }
 """State of a row → its colour."""

@@ -32,7 +32,7 @@ def _arg(value: object) -> Arg:
 
 def title(name: str) -> Note:
     """Make the message of a title, or of the name of a fact, by its English text."""
-    found = f"title-{_slug(name)}"
+    found = f"title-{slug(name)}"
     return note(found) if messages.has_message(found) else note("name-of", name=name)
 
 
@@ -40,7 +40,7 @@ _SIGNS = {"±": "plus minus", "%": "percent", "÷": "over"}
 """Sign in a title → its words in an id."""
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     """Return the part of an id for a title: ``GPUs per node`` → ``gpus-per-node``."""
     for sign, words in _SIGNS.items():
         name = name.replace(sign, words)

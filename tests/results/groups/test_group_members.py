@@ -115,11 +115,11 @@ def test_a_measurement_of_another_program_is_a_row_of_its_own() -> None:
     [
         ((100.0, 101.0, 102.0, 125.0), "valid", 4),
         # No winner on a tie: each neighbour of 115 might be the wrong one.
-        ((100.0, 115.0, 135.0), "unsteady", 3),
-        ((100.0, 130.0), "unsteady", 2),
+        ((100.0, 115.0, 135.0), "unsteady-runs", 3),
+        ((100.0, 130.0), "unsteady-runs", 2),
         ((100.0, 160.0), "rejected", 0),
         # Of few runs one is dropped where the others agree within 5 %, and it lies 25 % off.
-        ((100.0, 101.0, 102.0, 126.0), "unsteady", 4),
+        ((100.0, 101.0, 102.0, 126.0), "unsteady-runs", 4),
         ((100.0, 101.0, 102.0, 127.0), "valid", 3),
         ((100.0, 105.0, 74.9), "valid", 2),
         ((100.0, 106.0, 74.0), "rejected", 0),
@@ -127,13 +127,13 @@ def test_a_measurement_of_another_program_is_a_row_of_its_own() -> None:
         ((50.0, 100.0, 101.0, 200.0), "rejected", 0),
         # Of more the majority counts, if the others are farther off than it is wide.
         ((100.0, 101.0, 102.0, 103.0, 126.0), "valid", 4),
-        ((100.0, 108.0, 115.0, 124.0, 134.0), "unsteady", 5),
+        ((100.0, 108.0, 115.0, 124.0, 134.0), "unsteady-runs", 5),
     ],
 )
 def test_outliers_count_if_ambiguous(rates: tuple[float, ...], state: str, counted: int) -> None:
     group = only(repeats(rates))
     assert (group.state, group.counted) == (state, counted)
-    is_unsteady = state == "unsteady"
+    is_unsteady = state == "unsteady-runs"
     assert ("unsteady-runs" in group.ids("warn")) is is_unsteady
     if group.spread is not None and is_unsteady:
         assert group.spread.median == statistics.median(rates)

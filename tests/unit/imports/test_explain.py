@@ -2,15 +2,20 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from k8sbench.app.finding_ids import DOCTORS
 from k8sbench.diagnose.job.causes import CAUSES
 from k8sbench.model import rules as run_rules
+from k8sbench.model.compared import RateChange
 from k8sbench.model.phase import Phase
+from k8sbench.model.series import Kind
 from k8sbench.results.groups import rejections as group_rules
+from k8sbench.results.report.columns import COLUMNS
 from tests.reader.measuring import train_logs
+from tests.tiers import ROOT
 from tests.unit.command_line import Cli
 from tests.unit.imports import foreign
 from tests.unit.store.examples import NOW, plan, step
@@ -107,14 +112,44 @@ def test_an_id_says_what_it_means_and_what_to_do(name: str, words: str, cli: Cli
     assert "what to do: " in shown
 
 
+WORDS = {
+    *get_args(Kind),
+    *get_args(RateChange),
+    *(phase.lower() for phase in Phase),
+    *(column.title for column in COLUMNS),
+}
+
+
 def test_a_pattern_lists_ids_and_a_mistyped_one_names_the_nearest(cli: Cli) -> None:
-    ids = re.findall(r"^([a-z0-9-]+): a ", text(cli, "*"), re.MULTILINE)
-    assert {*run_rules.ALL, *group_rules.ALL, *CAUSES, *(c.id for c in DOCTORS)} == set(ids)
+    found = {*re.findall(r"^(\S.*): a ", text(cli, "*"), re.MULTILINE)}
+    ids = {*run_rules.ALL, *group_rules.ALL, *CAUSES, *(check.id for check in DOCTORS)}
+    assert ids | WORDS <= found
     assert not re.search(r"[{}]", text(cli, "*"))
     assert {"gpu-count", "gpu-driver"} <= {
         *re.findall(r"^(\S+): a ", text(cli, "gpu-*"), re.MULTILINE)
     }
     assert "Did you mean gpu-count?" in cli("explain", "gpu-cout", code=2).err
+
+
+@pytest.mark.parametrize("name", sorted(WORDS))
+def test_each_word_of_the_results_is_explained_in_any_case(name: str, cli: Cli) -> None:
+    for typed in (name, name.upper()):
+        assert re.search(rf"^{re.escape(name)}: a .*\n  \S", text(cli, typed), re.MULTILINE)
+
+
+def test_each_id_in_the_tables_of_the_page_on_results_is_explained(cli: Cli) -> None:
+    page = (ROOT / "docs/results.md").read_text()
+    named = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert len(named) > 15
+    for name in named:
+        cli("explain", name)
+
+
+def test_a_run_counts_before_a_word(place: Path, cli: Cli) -> None:
+    (place / "a.txt").write_text(foreign.log())
+    assert text(cli, "power").startswith("power: a column")
+    cli("import", "a.txt", *foreign.OF, "--set", "power", code=None)
+    assert "images/s" in text(cli, "power")
 
 
 # A group
