@@ -1,4 +1,4 @@
-"""What is printed of runs and rows, in words.
+"""Words and ids that are printed of runs and rows.
 
 Ids of findings: reasons of the results, causes and checks of the runner. Words of the results:
 states, remarks, verdicts and columns.

@@ -1,4 +1,4 @@
-"""What the words and columns of the results mean."""
+"""Meanings of the words and columns of the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meaning(NamedTuple):
     name: str
     """As it is printed, in lower case but for columns."""
     kind: str
-    """What it is, as a noun phrase."""
+    """Kind of the word, as a noun phrase."""
     said: Note
 
 
