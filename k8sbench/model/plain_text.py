@@ -22,6 +22,7 @@ _UNSAFE = re.compile(
 )
 _NO_TEXT = re.compile(f"[{_SURROGATES}]")
 _BLANKS = frozenset("\t\n\r\u2028\u2029")
+_DIGEST = re.compile(r"\b((?:sha256:)?[0-9a-f]{12})[0-9a-f]{20,}\b")
 _NOT_IN_JSON = re.compile(rf"[\x7f-\x9f\u2028\u2029{_BIDIRECTIONAL}{_INVISIBLE}]")
 
 
@@ -44,6 +45,23 @@ def clean_lines(text: str) -> str:
 def readable(path: str) -> str:
     r"""Return a path as UTF-8 text, with ``\xe9`` for each byte that is none."""
     return _NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) & 0xFF:02x}", path)
+
+
+def short_digests(text: str) -> str:
+    """Shorten the digests in a text to twelve digits, as container tools do."""
+    return _DIGEST.sub(r"\1", text)
+
+
+def split_words(text: str, signs: str) -> list[str]:
+    """Split text into words of letters, digits and ``signs``."""
+    kept = (char if char.isalnum() or char in signs else " " for char in text)
+    return "".join(kept).split()
+
+
+def slug(text: str) -> str:
+    """Write a text as an id: ``GPUs per node`` is ``gpus-per-node``."""
+    ascii_only = text.lower().encode("ascii", "replace").decode()
+    return "-".join(split_words(ascii_only, ""))
 
 
 def escape_json(text: str) -> str:

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from k8sbench import results
+from k8sbench.results.report import repeating, tables
 from k8sbench.store import database
 from k8sbench.store.run_folder import RunFolder
 from tests import packaged
@@ -100,3 +102,14 @@ def test_the_database_is_a_matter_of_the_stores_adapter() -> None:
     uses = re.compile(r"^\s*(import|from) sqlite3", re.MULTILINE)
     using = {path for path in packaged.PACKAGE.rglob("*.py") if uses.search(path.read_text())}
     assert {path.parent for path in using} == {pathlib.Path(database.__file__).parent}
+
+
+PATTERNS = {repeating, tables}
+"""Modules of the results that use patterns: on commands of others, and on lines that are broken."""
+
+
+def test_the_results_take_no_text_apart_by_patterns() -> None:
+    uses = re.compile(r"^\s*(import|from) (re|re2)\b", re.MULTILINE)
+    folder = pathlib.Path(results.__file__).parent
+    using = {path for path in folder.rglob("*.py") if uses.search(path.read_text("utf-8"))}
+    assert using == {pathlib.Path(str(module.__file__)) for module in PATTERNS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 from k8sbench.messages import Arg, Lang, Note, note
 from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
 from k8sbench.model.errors import list_few
-from k8sbench.model.plain_text import clean
+from k8sbench.model.plain_text import clean, short_digests
 from k8sbench.results.report import formats, words
 from k8sbench.results.report.noted_tables import escaped
 from k8sbench.results.report.tables import wrapped
@@ -174,5 +173,5 @@ def _value(text: str | None, lang: Lang) -> str:
     """Shorten digests and long texts."""
     if text is None:
         return words.say(lang, "no-options")
-    text = re.sub(r"\b((?:sha256:)?[0-9a-f]{12})[0-9a-f]{20,}\b", r"\1", text)
+    text = short_digests(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -33,7 +33,7 @@ class Meaning(NamedTuple):
 
 def column(title: str) -> Note:
     """Return how a column is made, by its English title."""
-    return note(f"column-{words.slug(title)}")
+    return note(f"column-{words.title_slug(title)}")
 
 
 def every() -> Iterator[Meaning]:

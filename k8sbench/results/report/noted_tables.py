@@ -7,7 +7,6 @@ figure is broken or cut.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -363,6 +362,9 @@ def _markdown_line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(map(escaped, cells))} |"
 
 
+_ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in "\\|<*`["})
+
+
 def escaped(text: str) -> str:
     """Escape text for Markdown."""
-    return re.sub(r"[\\|<*`\[]", r"\\\g<0>", clean(text))
+    return clean(text).translate(_ESCAPES)

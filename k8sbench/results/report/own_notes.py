@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from k8sbench.results.report import words
 
-_HEADING = re.compile(r"#{1,2} +(.+?)[ #]*")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
+_FENCES = ("```", "~~~")
 
 
 def split_notes(notes: str) -> dict[str, str]:
@@ -19,14 +17,21 @@ def split_notes(notes: str) -> dict[str, str]:
     heading = fence = ""
     found = {heading: list[str]()}
     for line in notes.splitlines():
-        if mark := _FENCE.match(line):
-            fence = "" if fence == mark[1] else fence or mark[1]
-        if not fence and (match := _HEADING.fullmatch(line)):
-            heading = match[1]
+        mark = line.lstrip(" ")[:3]
+        if mark in _FENCES and not line.startswith("    "):
+            fence = "" if fence == mark else fence or mark
+        if not fence and (title := _title(line)):
+            heading = title
             found.setdefault(heading, [])
         else:
             found[heading].append(line)
     return {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
+
+
+def _title(line: str) -> str:
+    """Return the title of a heading of the first two levels; empty for another line."""
+    marks, _, title = line.partition(" ")
+    return title.strip(" ").rstrip(" #") if marks in ("#", "##") else ""
 
 
 def by_chapter(

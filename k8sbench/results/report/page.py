@@ -13,7 +13,6 @@ import functools
 import hashlib
 import importlib.resources
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -425,8 +424,8 @@ def _script() -> str:
     """Return the script without its comments and indentation."""
     text = importlib.resources.files(__package__).joinpath("page.js").read_text("utf-8")
     lines = [line.strip() for line in text.splitlines()]
-    code = "\n".join(line for line in lines if not line.startswith("//"))
-    return re.sub(r"(?<=[;{,(])\n", "", code)
+    code = (line for line in lines if not line.startswith("//"))
+    return "".join(line if line.endswith((";", "{", ",", "(")) else f"{line}\n" for line in code)
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -12,6 +11,7 @@ from k8sbench.messages import Lang
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Comparison, OpenBegin
 from k8sbench.model.group import Group, Parity, Result
+from k8sbench.model.plain_text import slug
 from k8sbench.results.report import group_words
 from k8sbench.results.report.plot import History
 
@@ -66,8 +66,8 @@ def case_id(group: Group) -> str:
     """Return the id of a case, which is equal on the pages of all nights."""
     row = group.row
     digest = hashlib.sha256(f"{row.series} {row.gpu_model}".encode()).hexdigest()[:6]
-    words = re.sub(r"[^a-z0-9]+", "-", group_words.case_name(group).lower())[:LONGEST_ID]
-    return f"case-{words.strip('-')}-{digest}"
+    words = slug(group_words.case_name(group))[:LONGEST_ID].rstrip("-")
+    return f"case-{words}-{digest}"
 
 
 def ids_of(results: Sequence[Result]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import msgspec
 from k8sbench.model.facts import Facts as CaseFacts
 from k8sbench.model.group import Group
 from k8sbench.model.measurement import Measurement
-from k8sbench.model.plain_text import ABSENT
+from k8sbench.model.plain_text import ABSENT, split_words
 from k8sbench.results.report import environment, formats, parameters
 from k8sbench.results.report.account import By
 from k8sbench.results.report.published_rows import place_of
@@ -167,7 +166,7 @@ class Provenance(ReportRows):
 def _without_name(stated: str, given: str) -> str:
     """Leave out of a stated program the name and the commit that the given one has, too."""
     name, _, version = stated.partition(" ")
-    words = re.findall(r"[\w./+-]+", given.lower())
+    words = split_words(given.lower(), "_./+-")
     named = {word.rpartition("/")[2].removesuffix(".git") for word in words}
     if name.lower() not in named:
         return stated

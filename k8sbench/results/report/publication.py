@@ -5,7 +5,6 @@ The same runs give the same files.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Member, Parity, Result
+from k8sbench.model.plain_text import split_words
 from k8sbench.model.run import Run
 from k8sbench.results.report import (
     document,
@@ -97,7 +97,7 @@ def names(groups: Sequence[Group]) -> dict[str, str]:
 
 def _in_path(word: str) -> str:
     """Write a word as part of a path; leave a long one out."""
-    return re.sub(r"[^\w.+-]+", "_", word) if len(word) <= LONGEST else ""
+    return "_".join(split_words(word, "_.+-")) if len(word) <= LONGEST else ""
 
 
 def log_names(group: Group, name: str, member: Member, number: int) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from k8sbench.messages import Lang
 from k8sbench.model import times
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group
+from k8sbench.model.plain_text import short_digests
 from k8sbench.model.series import DAY
 from k8sbench.results.report import formats, words
 from k8sbench.results.report.chart import Event, Tick
@@ -26,8 +26,6 @@ MOST_TICKS = 5
 """Maximum number of ticks, so that their labels fit a phone."""
 MOST_EVENTS = 9
 """Newest changes of the environment that are drawn."""
-DIGEST = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]+")
-
 MOST_OF_NODES = 3
 """Maximum number of sets with other nodes that are drawn.
 
@@ -113,10 +111,9 @@ def events(
             begins[name] = min(begins.get(name, point), point, key=lambda one: one.at)
             for fact, value in _facts(point.group).items():
                 if last.get(fact, value) != value:
-                    change = DIGEST.sub(
-                        r"\1", f"{words.name_of_fact(lang, fact)} {last[fact]} → {value}"
-                    )
-                    changes.setdefault((name, fact), []).append(change)
+                    change = short_digests(f"{last[fact]} → {value}")
+                    named = f"{words.name_of_fact(lang, fact)} {change}"
+                    changes.setdefault((name, fact), []).append(named)
                 last[fact] = value
     if sum(fact == "node" for _, fact in changes) > MOST_OF_NODES:
         changes = {which: found for which, found in changes.items() if which[1] != "node"}

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from k8sbench import messages
 from k8sbench.messages import Arg, Lang, Note, note
+from k8sbench.model.plain_text import slug
 
 
 def say(lang: Lang, word: str, **values: object) -> str:
@@ -40,12 +41,11 @@ _SIGNS = {"±": "plus minus", "%": "percent", "÷": "over"}
 """Sign in a title → its words in an id."""
 
 
-def slug(name: str) -> str:
-    """Return the part of an id for a title: ``GPUs per node`` → ``gpus-per-node``."""
+def title_slug(name: str) -> str:
+    """Return the part of an id for a title."""
     for sign, words in _SIGNS.items():
         name = name.replace(sign, words)
-    plain = (char if char.isascii() and char.isalnum() else " " for char in name.lower())
-    return "-".join("".join(plain).split())
+    return slug(name)
 
 
 def name_of_fact(lang: Lang, name: str) -> str:

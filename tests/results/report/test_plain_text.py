@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from k8sbench.model.plain_text import clean, clean_lines
+from k8sbench.model.plain_text import clean, clean_lines, short_digests, slug, split_words
 from k8sbench.results.report import formats
 
 HOSTILE = {
@@ -36,3 +36,22 @@ def test_documents_keep_their_values_and_hold_them_escaped(what: str) -> None:
     for written in (document, formats.yaml_text({"cause": text})):
         assert clean_lines(written) == written
     assert json.loads(document) == {"cause": text}
+
+
+DIGEST = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"app@sha256:{DIGEST} → {DIGEST[:40]}", "app@sha256:0123456789ab → 0123456789ab"),
+        ("550.54.14 → 2024032817", "550.54.14 → 2024032817"),
+    ],
+)
+def test_digests_alone_are_shortened(text: str, shown: str) -> None:
+    assert short_digests(text) == shown
+
+
+def test_a_text_is_split_at_all_but_letters_digits_and_the_given_signs() -> None:
+    assert split_words(" a_b+1, 数据 (c.d)", "_+") == ["a_b+1", "数据", "c", "d"]
+    assert slug(" GPUs per node: min–max ") == "gpus-per-node-min-max"
