@@ -9,14 +9,29 @@ and a language may order the arguments as it needs, neither of which gettext has
 from __future__ import annotations
 
 from k8sbench.messages.catalogue import can_write, has_message, ids, stored, text, written
-from k8sbench.messages.note import Arg, Lang, Note, and_list, note, of_catalog, or_list, quoted
+from k8sbench.messages.note import (
+    Arg,
+    Lang,
+    Member,
+    Note,
+    and_list,
+    chain,
+    few,
+    note,
+    of_catalog,
+    or_list,
+    quoted,
+)
 
 __all__ = [
     "Arg",
     "Lang",
+    "Member",
     "Note",
     "and_list",
     "can_write",
+    "chain",
+    "few",
     "has_message",
     "ids",
     "note",

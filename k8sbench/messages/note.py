@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -53,6 +54,18 @@ def or_list(values: Sequence[Member]) -> Member:
     """Write a list as ``a``, ``a or b``, ``a, b or c``."""
     *first, last = values
     return note("or-list", first=tuple(first), last=last) if first else last
+
+
+def few(values: Sequence[Member], most: int) -> Arg:
+    """Write a list as its first members, and how many more there are."""
+    if len(values) <= most:
+        return tuple(values)
+    return note("and-more", names=tuple(values[:most]), number=len(values) - most)
+
+
+def chain(joint: str, parts: Iterable[Member]) -> Member:
+    """Write one or more parts one after another, joined by a message, such as ``and-then``."""
+    return functools.reduce(lambda first, then: note(joint, first=first, then=then), parts)
 
 
 def quoted(text: str) -> Note:

@@ -263,9 +263,8 @@ def may_pass(error: BenchError) -> bool:
 
 
 def list_few(names: Sequence[str], most: int = FEW) -> str:
-    """List the first names, and say how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    """List the first names in English, and say how many more there are."""
+    return messages.written("en", messages.few(names, most))
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:

@@ -48,13 +48,6 @@ class IterationRange(msgspec.Struct, frozen=True, kw_only=True):
         of_plan = "" if self.planned is None else f" of {self.planned}"
         return f"{self.begin}+{self.length}{of_plan}"
 
-    @classmethod
-    def from_text(cls, text: str) -> IterationRange:
-        """Return the range of a text that :attr:`text` wrote."""
-        window, _, planned = text.partition(" of ")
-        begin, length = map(int, window.split("+"))
-        return cls(begin=begin, end=begin + length, planned=planned or None)
-
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a run's measurement that gives figures over ranges of iterations."""

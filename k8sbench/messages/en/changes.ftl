@@ -55,6 +55,11 @@ cause = { $facts }: { $where }.
 cause-joint = { $facts } (cannot be told apart): { $where }.
 cause-in-all = in all cases
 cause-in = in { $cases }
+cause-nodes = { $number ->
+    [one] node
+   *[other] nodes
+  } { $names }
+cause-change = { $from } → { $to }
 cases-slower = slower
 cases-faster = faster
 cause-in-some = in { $number } of the { $of } { $kind } cases ({ $cases })

@@ -166,7 +166,6 @@ change-unconfirmed = { $what } (unconfirmed)
 change-drift = { $what } (drift)
 change-once = { $what } (once)
 change-together = { $what }, all { $cases } cases together
-and-then = { $first }; { $then }
 and-beside = { $first } { $then }
 in-brackets = { $what } ({ $more })
 name-of = { $name }

@@ -9,9 +9,7 @@ more-notes = 另有 { $number } 项原因：k8sbench explain RUN 列出一次运
 no-room = { $columns }：{ $width } 列宽放不下，见 { $format }
 interval-of-one-set = { $title }：同一测试组内各次重复的 95 % 区间，不同测试组之间差异更大（见 `history`）
 fastest-batch = { $cases } 最快的每GPU批大小：{ $batch }
-and-more = { $names } 及另外 { $number } 项
 no-speedup = 没有{ $title }：{ $why }
-units-of = { $title }：{ $units }
 unit-of = { $benchmarks } 为 { $unit }
 finding-quoted = { $id ->
     [above-peak] 计算速度超过 GPU 峰值

@@ -145,7 +145,6 @@ change-unconfirmed = { $what }（待确认）
 change-drift = { $what }（缓慢变化）
 change-once = { $what }（仅一次）
 change-together = { $what }，全部 { $cases } 个用例一致
-and-then = { $first }；{ $then }
 and-beside = { $first } { $then }
 in-brackets = { $what }（{ $more }）
 name-of = { $name }

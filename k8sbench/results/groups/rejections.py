@@ -13,9 +13,9 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from k8sbench.messages import Arg, Note, note, quoted
+from k8sbench.messages import Arg, Note, few, note, quoted
 from k8sbench.model import verdict
-from k8sbench.model.errors import Finding, list_few
+from k8sbench.model.errors import Finding
 from k8sbench.model.group import OUT_OF_MEMORY, SCRATCH, UNSTEADY
 from k8sbench.model.identity import GroupKey, case_values, group_key
 from k8sbench.model.measurement import ESTIMATORS, Measurement
@@ -430,7 +430,7 @@ def _without_majority(tried: Sequence[Candidate], rates: Mapping[str, float]) ->
     parts: list[Note] = []
     for some in clusters:
         low, high = (rates[one.run.run_id] for one in (some[0], some[-1]))
-        logs = list_few(sorted(_log_of(one) for one in some), MOST_LOGS)
+        logs = few(sorted(_log_of(one) for one in some), MOST_LOGS)
         ends = {"low": f"{low:.2f}", "high": f"{high:.2f}"}
         parts.append(note("outlier-cluster", number=len(some), logs=logs, **ends))
     return note("outlier-clusters", clusters=tuple(parts))

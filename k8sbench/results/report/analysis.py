@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench import messages
-from k8sbench.messages import Lang
+from k8sbench.messages import Lang, chain
 from k8sbench.model.group import Group, Result
 from k8sbench.results.groups.speedup import unlike_but_in_precision
 from k8sbench.results.report import formats, standing_out
@@ -76,10 +76,13 @@ def analysis(
     for result in results:
         key = result.group.key
         programs.setdefault((key.benchmark, key.framework), []).append(result)
-    end = "；" if lang == "zh" else "; "
     for program, some in programs.items():
         rows = ((names[result.group.key.id], list(_explain_row(result, lang))) for result in some)
-        on_rows = [f"{row}: {end.join(parts)}" for row, parts in rows if parts]
+        on_rows = [
+            say(lang, "named-value", name=row, value=chain("and-then", parts))
+            for row, parts in rows
+            if parts
+        ]
         first = standing_out.sentences(some, names, lang)
         if sentences := [*first, *_explain_program(some, names, lang), *on_rows]:
             yield " ".join(program), sentences

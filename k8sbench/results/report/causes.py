@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from k8sbench.messages import Arg, Lang, Note, note
+from k8sbench import messages
+from k8sbench.messages import Arg, Lang, Member, Note, and_list, few, note
 from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
-from k8sbench.model.errors import list_few
 from k8sbench.model.plain_text import clean, short_digests
 from k8sbench.results.report import formats, words
 from k8sbench.results.report.noted_tables import escaped
@@ -19,6 +19,8 @@ MOST = 5
 """Causes that are printed."""
 MOST_FACTS = 4
 """Facts of a cause that are printed, and cases that are named."""
+MOST_PAIRS = 2
+"""Changes of one fact that are printed."""
 LONGEST = 60
 """Characters of a value that are printed."""
 MOST_OF_BEGIN = 3
@@ -60,7 +62,7 @@ def of_begin(
         side: f"{name} ({dates[name]})" if name in dates else name
         for side, name in (("a", compared.a), ("b", compared.b))
     }
-    cases = _listed(its, lang)
+    cases = few(its, MOST_FACTS)
     if not compared.causes:
         return words.say(lang, "begin_unexplained", cases=cases, **sets), []
     number = begin.left_out
@@ -112,15 +114,17 @@ def _sentence(cause: Cause, compared: Comparison, names: Sequence[str], lang: La
     by_name: dict[str, list[Difference]] = {}
     for fact in cause.facts:
         by_name.setdefault(fact.name, []).append(fact)
-    told = _listed([_fact(values, lang) for values in by_name.values()], lang)
+    facts = few([_fact(values) for values in by_name.values()], MOST_FACTS)
     is_joint = len(by_name) > 1 and cause.facts[0].kind != "gpu"
-    where = tuple(_where(cause, compared, names, lang))
-    return words.say(lang, "cause-joint" if is_joint else "cause", facts=told, where=where)
+    where = tuple(_where(cause, compared, names))
+    return messages.text(
+        lang, note("cause-joint" if is_joint else "cause", facts=facts, where=where)
+    )
 
 
-def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: Lang) -> Iterator[Note]:
+def _where(cause: Cause, compared: Comparison, names: Sequence[str]) -> Iterator[Note]:
     """Yield in which cases the facts differ."""
-    its = _listed([names[place] for place in cause.cases], lang)
+    its = few([names[place] for place in cause.cases], MOST_FACTS)
     if cause.explains is None:
         both = sum(case.a is not None and case.b is not None for case in compared.cases)
         yield note("cause-in-all") if len(cause.cases) == both else note("cause-in", cases=its)
@@ -142,36 +146,28 @@ def _where(cause: Cause, compared: Comparison, names: Sequence[str], lang: Lang)
         yield note("cause-in-no-unchanged", number=others)
 
 
-def _listed(parts: Sequence[str], lang: Lang) -> str:
-    """List the first parts, and say how many more there are."""
-    if lang != "zh":
-        return list_few(parts, MOST_FACTS)
-    more = f" 等 {len(parts)} 项" if len(parts) > MOST_FACTS else ""
-    return "、".join(parts[:MOST_FACTS]) + more
-
-
-def _fact(values: Sequence[Difference], lang: Lang) -> str:
+def _fact(values: Sequence[Difference]) -> Note:
     """Write a fact with its values: ``driver 550.54 → 555.42``."""
     first = values[0]
-    name = words.name_of_fact(lang, first.name)
-    changes = [value.change for value in values if value.change is not None]
     if first.name == "node":
         come = sorted({name for value in values for name in (value.b or "").split(", ")})
-        return f"{name if lang == 'zh' or len(come) == 1 else 'nodes'} {_listed(come, lang)}"
+        return note("cause-nodes", number=len(come), names=few(come, MOST_FACTS))
+    return note("with-fact", fact=words.title(first.name), value=_change(values))
+
+
+def _change(values: Sequence[Difference]) -> Arg:
+    changes = [value.change for value in values if value.change is not None]
     if len(values) > 1 and len(changes) == len(values):
-        return f"{name} {formats.signed_range(min(changes), max(changes), ' to ')}"
-    change = f" ({formats.signed_percent(changes[0])})" if changes else ""
-    pairs = [f"{_value(value.a, lang)} → {_value(value.b, lang)}" for value in values]
-    both = (" 和 " if lang == "zh" else " and ").join(pairs[:2])
-    more = (f" 等 {len(pairs)} 项" if lang == "zh" else f" and {len(pairs) - 2} more") * (
-        len(pairs) > 2
-    )
-    return f"{name} {both}{more}{change if len(pairs) == 1 else ''}"
+        return formats.signed_range(min(changes), max(changes))
+    pairs = [note("cause-change", **{"from": _value(one.a), "to": _value(one.b)}) for one in values]
+    if len(values) == 1 and changes:
+        return note("in-brackets", what=pairs[0], more=formats.signed_percent(changes[0]))
+    return and_list(pairs) if len(pairs) <= MOST_PAIRS else few(pairs, MOST_PAIRS)
 
 
-def _value(text: str | None, lang: Lang) -> str:
+def _value(text: str | None) -> Member:
     """Shorten digests and long texts."""
     if text is None:
-        return words.say(lang, "no-options")
+        return note("no-options")
     text = short_digests(text)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

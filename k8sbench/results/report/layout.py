@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from k8sbench.messages import Arg, Note, note
+from k8sbench.messages import Note, chain, few, note
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plain_text import ABSENT
 from k8sbench.results.report import columns, formats, group_words, words
@@ -64,8 +64,8 @@ def _results(title: Note | None, results: Sequence[Result], form: Form) -> Table
     rows = tuple(tuple(cell(column, result) for column in shown) for result in results)
     notes = list[Note]()
     if form == "table" and len(units) > 1:
-        listed = functools.reduce(_and_then, units.values())
-        notes.append(note("units-of", title=words.title("throughput"), units=listed))
+        listed = chain("and-then", units.values())
+        notes.append(note("named-value", name=words.title("throughput"), value=listed))
     if "interval" in names and not all(row[names.index("interval")].is_empty for row in rows):
         notes.append(note("interval-of-one-set", title=words.title("interval")))
     fastest = [r.group for r in results if r.fastest_batch_size == r.group.key.batch_size]
@@ -74,7 +74,7 @@ def _results(title: Note | None, results: Sequence[Result], form: Form) -> Table
     for group in fastest:
         by_size.setdefault(group.key.batch_size, []).append(cases[group.key.id])
     for size, its in by_size.items():
-        notes.append(note("fastest-batch", cases=few(its), batch=f"{size:g}"))
+        notes.append(note("fastest-batch", cases=few(its, MOST_NAMED), batch=f"{size:g}"))
     if form == "table" and "speedup" not in names:
         # One GPU alone is not expected to scale, and a functional test has its own note.
         several = (
@@ -118,19 +118,6 @@ def _titled(column: ResultColumn, unit: str | None, form: Form) -> ResultColumn:
         heading = note("title-throughput-of" if has_word else "title-unit", unit=unit)
     optional = column.optional if form == "table" else 0
     return msgspec.structs.replace(column, heading=heading, optional=optional)
-
-
-def _and_then(first: Note, then: Note) -> Note:
-    return note("and-then", first=first, then=then)
-
-
-def few(names: Sequence[str]) -> Arg:
-    """List the first names, and how many more there are."""
-    if len(names) <= MOST_NAMED:
-        return tuple(names)
-    more = len(names) - MOST_NAMED
-    shown = tuple(names[:MOST_NAMED])
-    return note("and-more", names=shown, number=more)
 
 
 # Paddle : PyTorch

@@ -174,15 +174,23 @@ def captioned(table: Table, lang: Lang = "en") -> tuple[str, list[int]]:
     ]
     # Why a column has no value at all stands below the table.
     words = (
-        f"{_title(table.columns[n], lang)}: {clean(messages.written(lang, texts[n][0]))}"
+        clean(messages.text(lang, _caption(table.columns[n], texts[n][0])))
         for n in once
         if texts[n][0] != ABSENT
     )
     return " · ".join(words), [n for n in places if n not in once]
 
 
+def _caption(column: Column, value: Arg) -> Note:
+    return note("named-value", name=_heading(column), value=value)
+
+
 def _title(column: Column, lang: Lang) -> str:
-    return column.title if column.heading is None else messages.text(lang, column.heading)
+    return messages.written(lang, _heading(column))
+
+
+def _heading(column: Column) -> str | Note:
+    return column.title if column.heading is None else column.heading
 
 
 def _capitals(title: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import collections
 import functools
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from k8sbench import messages
-from k8sbench.messages import Lang, Note, note
+from k8sbench.messages import Note, chain, note
 from k8sbench.model.compared import Compared, Comparison
 from k8sbench.model.group import Result
 from k8sbench.results.report import (
@@ -40,13 +40,9 @@ def _states(results: Sequence[Result]) -> list[Note]:
 
 def lead(page: Page) -> str:
     """Count the rows by state; say that the valid ones have no verdict."""
-    states = [messages.text(page.lang, part) for part in _states(page.results)]
-    blank = words.say(page.lang, "blank_is_valid") if page.results else ""
-    return (
-        ("；" if page.lang == "zh" else "; ").join(states)
-        + blank
-        + ("。" if page.lang == "zh" else ".")
-    )
+    blank = [note("blank_is_valid")] if page.results else []
+    parts = chain("and-then", [*_states(page.results), *blank])
+    return words.say(page.lang, "sentence", text=parts)
 
 
 def first(page: Page, noted: Sequence[Noted]) -> str:
@@ -56,7 +52,8 @@ def first(page: Page, noted: Sequence[Noted]) -> str:
     if not noted:
         return words.say(page.lang, "nothing_to_report")
     counts = collections.Counter(finding.label for one in noted for finding in one.findings)
-    return _listed(page.lang, [_counted(label, count) for label, count in counts.items()])
+    parts = (note("count-findings", number=n, label=label) for label, n in counts.items())
+    return words.say(page.lang, "sentence", text=chain("and-clause", parts))
 
 
 def since(page: Page, noted: Sequence[Noted]) -> str:
@@ -76,7 +73,7 @@ def since(page: Page, noted: Sequence[Noted]) -> str:
     if not counted_cases:
         return ""
     counts = compared_words.counts(msgspec.structs.replace(compared, cases=tuple(counted_cases)))
-    parts = _listed(page.lang, counts, end="")
+    parts = chain("and-clause", counts)
     dates = dates_of(page)
     a, b = (dated(name, dates) for name in _nights(compared))
     return words.say(page.lang, "changed", a=a, b=b, parts=parts)
@@ -86,17 +83,6 @@ def _nights(compared: Comparison) -> list[str]:
     """Name the two nights: one of a single set by that, another by its day."""
     nights = zip((compared.a, compared.b), compared.sets, compared.nights, strict=True)
     return [name if name in sets else f"{day} UTC" for name, sets, day in nights]
-
-
-def _counted(label: Note, count: int) -> Note:
-    return note("count-findings", number=count, label=label)
-
-
-def _listed(lang: Lang, parts: Iterable[Note], end: str | None = None) -> str:
-    """Write messages as a sentence."""
-    comma, full_stop = ("，", "。") if lang == "zh" else (", ", ".")
-    text = comma.join(messages.text(lang, part) for part in parts)
-    return text + (full_stop if end is None else end)
 
 
 def laid_out(
@@ -150,11 +136,11 @@ def _worded(
     page: Page, finding: Finding, *, is_first: bool, dates: Mapping[str, str]
 ) -> tuple[str, str]:
     """Write a finding's label and what stands behind it; the table has the first one's begin."""
-    parts = [messages.written(page.lang, part) for part in finding.words]
+    parts = [*finding.words]
     if finding.since and not is_first:
-        parts.append(words.say(page.lang, "since_set", name=dated(finding.since, dates)))
-    comma = "，" if page.lang == "zh" else ", "
-    return messages.text(page.lang, finding.label), comma.join(parts)
+        parts.append(note("since_set", name=dated(finding.since, dates)))
+    behind = messages.written(page.lang, chain("and-clause", parts)) if parts else ""
+    return messages.text(page.lang, finding.label), behind
 
 
 def _heights(noted: Sequence[Noted]) -> tuple[float, float]:

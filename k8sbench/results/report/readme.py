@@ -16,8 +16,9 @@ from typing import NamedTuple
 import jinja2
 import msgspec
 
+from k8sbench import messages
 from k8sbench.catalog.training import describe_training
-from k8sbench.messages import Lang
+from k8sbench.messages import Lang, chain
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
@@ -204,8 +205,8 @@ class _Rows(ReportRows):
             return "\n\n".join([text, *self._parameters_of_catalog()])
         found: dict[str, list[str]] = {}
         for pair in pairs:
-            semicolon = "；" if self.made.lang == "zh" else "; "
-            why = semicolon.join(self._unlike_pair(pair, name) for name in pair.not_comparable)
+            parts = (self._unlike_pair(pair, name) for name in pair.not_comparable)
+            why = messages.written(self.made.lang, chain("and-then", parts))
             of = f"{pair.paddle.key.case} {pair.paddle.key.precision}"
             found.setdefault(why, []).append(of)
         (table,) = layout.tables((), pairs, "report")

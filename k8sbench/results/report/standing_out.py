@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench import messages
-from k8sbench.messages import Lang
+from k8sbench.messages import Lang, chain
 from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.results.report import formats
@@ -47,7 +47,6 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
 
     ``causes`` has a sentence by group id. What is told with the efficiency of its row is taken out.
     """
-    space = "" if lang == "zh" else " "
     by_program: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         if result.efficiency.value is not None and _gpus(result) > 1:
@@ -61,9 +60,9 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
             rises = (many.efficiency.value or 0) - (few.efficiency.value or 0) > RISES
             if rises and _gpus(few) < _gpus(many):
                 told.add(few.group.key.id)
-                risen = say(lang, "rises", **_pair(few, many)) + _published(few, many, lang)
+                risen = say(lang, "rises", **_pair(few, many))
                 cause = causes.pop(few.group.key.id, "")
-                yield space.join(filter(None, (risen, cause)))
+                yield _paragraph(lang, risen, _published(few, many, lang), cause)
         for result in some:
             if result.group.key.id not in told and (value := result.efficiency.value or 0) < POOR:
                 gpus = _gpus(result)
@@ -71,7 +70,12 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
                 share = formats.percent(value)
                 poor = say(lang, "poor", gpus=gpus, precision=precision, share=share)
                 cause = causes.pop(result.group.key.id, "")
-                yield space.join(filter(None, (poor, cause)))
+                yield _paragraph(lang, poor, cause)
+
+
+def _paragraph(lang: Lang, *sentences: str) -> str:
+    """Write the sentences that are not empty."""
+    return messages.written(lang, chain("next-sentence", filter(None, sentences)))
 
 
 def _gpus(result: Result) -> int:

@@ -33,7 +33,7 @@ def _arg(value: object) -> Arg:
 
 def title(name: str) -> Note:
     """Make the message of a title, or of the name of a fact, by its English text."""
-    found = f"title-{slug(name)}"
+    found = f"title-{title_slug(name)}"
     return note(found) if messages.has_message(found) else note("name-of", name=name)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from k8sbench import messages
-from k8sbench.messages import Note, note, quoted
+from k8sbench.messages import Note, chain, few, note, quoted
 from tests.unit.messages import parsed
 
 SOURCES = Path(messages.__file__).parent.parent
@@ -58,6 +58,18 @@ def test_a_list_has_the_comma_of_the_language_and_a_number_no_separator() -> Non
     said = note("quoted", text=("a", 12345, note("gpu")))
     assert messages.text("en", said) == "a, 12345, GPU"
     assert messages.text("zh", said) == "“a、12345、GPU”"
+
+
+def test_a_long_list_counts_the_members_that_it_leaves_out() -> None:
+    assert few(["a", "b"], 2) == ("a", "b")
+    assert few(["a", "b", "c"], 1) == note("and-more", names=("a",), number=2)
+
+
+def test_parts_of_a_text_are_joined_as_the_language_joins_them() -> None:
+    parts = ["a", note("gpu"), "c"]
+    joined = {lang: messages.written(lang, chain("and-then", parts)) for lang in parsed.LANGUAGES}
+    assert joined == {"en": "a; GPU; c", "zh": "a；GPU；c"}
+    assert chain("and-then", ["a"]) == "a"
 
 
 def test_a_message_without_its_arguments_or_of_another_id_is_an_error() -> None:

@@ -102,9 +102,3 @@ def test_without_a_profile_only_the_own_window_has_a_figure() -> None:
     bare = Progress(warmup=8, end=40)
     assert bare.rate_over(over(8, 40), OWN) == OWN
     assert bare.rate_over(over(8, 32), OWN) is None
-
-
-@pytest.mark.parametrize("planned", [None, "64 iterations"])
-def test_a_range_is_read_from_its_text(planned: str | None) -> None:
-    written = over(8, 40, planned)
-    assert IterationRange.from_text(written.text) == written
