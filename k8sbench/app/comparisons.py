@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import msgspec
 
+from k8sbench import messages
 from k8sbench.app import answers, stores
 from k8sbench.app.answers import StoresRead
 from k8sbench.app.results import check_accepted
@@ -208,7 +209,7 @@ def overview(
         changes = sets.changes(since)
         alternating = sets.alternating()
     if not changes and not alternating:
-        note(over_time.why_unchanged(fitting, since))
+        note(messages.text("en", over_time.why_unchanged(fitting, since)))
     return Overview(newest, changes, alternating)
 
 

@@ -276,7 +276,7 @@ class CaseHistory(msgspec.Struct, frozen=True, kw_only=True):
     """Change from which the case has not recovered; None without one."""
     alternating: Alternation | None = None
     """Two levels between which the case alternates; None if it does not."""
-    unmarked: str | None = None
+    unmarked: Note | None = None
     """Reason why no set could be judged."""
     unjudged: UnjudgedSets | None = None
     """Newest sets that cannot be judged over its range; None if the newest one can."""

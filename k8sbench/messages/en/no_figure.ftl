@@ -74,3 +74,18 @@ no-gpu-metric-value = The GPU does not have { $field }: DCGM reports no value.
 no-energy-per-1000 = It needs a throughput, and power or energy.
 of-sources = { $sources }: { $why }
 two-sentences = { $one } { $other }
+no-case-changed = No case has changed.
+no-case-changed-since = No case has changed since { $since }.
+no-case-judged = No case could be judged: { $why }.
+unjudged-smoke = smoke runs are functional tests, not speed measurements
+unjudged-cpu = CPU processes: they share the machine
+unjudged-few-sets = a set is judged by at least { $fewest } sets before it; { $there }
+sets-before = there { $number ->
+    [one] is 1
+   *[other] are { $number }
+  }
+sets-before-judged = there { $number ->
+    [one] is 1 that is judged
+   *[other] are { $number } that are judged
+  }
+sets-before-newest = the newest with a figure has { $number }

@@ -90,3 +90,5 @@ title-unit = { $unit }
 title-throughput-of = throughput ({ $unit })
 title-paddle-beside-pytorch = Paddle : PyTorch ({ $units })
 title-paddle-over-pytorch = Paddle ÷ PyTorch
+title-precision-effective = precision in effect
+title-half-type = half type

@@ -90,3 +90,5 @@ title-unit = 吞吐({ $unit })
 title-throughput-of = 吞吐({ $unit })
 title-paddle-beside-pytorch = Paddle 与 PyTorch 对比({ $units })
 title-paddle-over-pytorch = Paddle ÷ PyTorch
+title-precision-effective = 实际精度
+title-half-type = AMP 半精度类型

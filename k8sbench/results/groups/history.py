@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from k8sbench.messages import Note, chain, note
 from k8sbench.model import times
 from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
 from k8sbench.model.group import Changed, GroupRow
@@ -250,33 +251,34 @@ class CaseSets:
         return next(ends, None)
 
 
-def why_unchanged(fitting: Iterable[GroupRow], since: float | None = None) -> str:
+def why_unchanged(fitting: Iterable[GroupRow], since: float | None = None) -> Note:
     """Tell why the sets of some cases show no change; with ``since``, none since then."""
-    kinds: dict[str, str] = {}
+    kinds: dict[str, Note] = {}
     # Of the cases with too few sets, the one with the most is told of.
     for case in sorted(cases(fitting), key=len, reverse=True):
         why = _unmarked(case)
         if why is None:
             if since is None:
-                return "No case has changed."
-            return f"No case has changed since {times.minute(since)}."
-        kinds.setdefault(why.partition(";")[0], why)
-    return f"No case could be judged: {'; '.join(sorted(kinds.values()))}."
+                return note("no-case-changed")
+            return note("no-case-changed-since", since=times.minute(since))
+        kinds.setdefault(why.id, why)
+    return note("no-case-judged", why=chain("and-then", (kinds[kind] for kind in sorted(kinds))))
 
 
-def _unmarked(rows: Sequence[GroupRow]) -> str | None:
+def _unmarked(rows: Sequence[GroupRow]) -> Note | None:
     """Return why no set of a case could be judged; None if one was."""
     count = sum(row.figure is not None for row in rows)
     if rows[-1].measures == "smoke":
-        return "smoke runs are functional tests, not speed measurements"
+        return note("unjudged-smoke")
     if rows[-1].measures == "cpu":
-        return "CPU processes: they share the machine"
-    if count <= case_state.FEWEST:
-        before = max(count - 1, 0)
-        there = "there is 1" if before == 1 else f"there are {before}"
-        if any(row.figure is None and row.median is not None for row in rows):
-            there += " that is judged" if before == 1 else " that are judged"
-        if rows[-1].figure is None and count:
-            there = f"the newest with a figure has {before}"
-        return f"a set is judged by at least {case_state.FEWEST} sets before it; {there}"
-    return None
+        return note("unjudged-cpu")
+    if count > case_state.FEWEST:
+        return None
+    if rows[-1].figure is None and count:
+        there = "sets-before-newest"
+    elif any(row.figure is None and row.median is not None for row in rows):
+        there = "sets-before-judged"
+    else:
+        there = "sets-before"
+    before = note(there, number=max(count - 1, 0))
+    return note("unjudged-few-sets", fewest=case_state.FEWEST, there=before)

@@ -166,7 +166,8 @@ class Candidate:
         phase = run.phase
         if not phase.final:
             cause = run.history[-1].cause
-            self.reject(RUN_IN_PROGRESS, note("run-in-progress", phase=str(phase), cause=cause))
+            state = note(f"state-{phase.lower()}")
+            self.reject(RUN_IN_PROGRESS, note("run-in-progress", phase=state, cause=cause))
         elif phase is not Phase.SUCCEEDED and all(
             reason.id != EXIT_CODE.id for reason in self.reasons
         ):

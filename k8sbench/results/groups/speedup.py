@@ -12,7 +12,7 @@ import msgspec
 
 from k8sbench.catalog.spec import BenchmarkSpec
 from k8sbench.messages import Note, note, of_catalog
-from k8sbench.model import arithmetic
+from k8sbench.model import arithmetic, titles
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Deviation, Figure, Group, Result
 from k8sbench.model.identity import fields_for
@@ -80,7 +80,9 @@ def baseline(group: Group, among: Sequence[Group]) -> tuple[Group | None, Note |
         return None, note("no-single-case")
     near = min(mine, key=lambda other: len(_unlike(group, other)))
     if unlike := _unlike(group, near):
-        return None, note("no-equal-single-case", group=near.key.id, fields=tuple(unlike))
+        return None, note(
+            "no-equal-single-case", group=near.key.id, fields=tuple(map(titles.of_field, unlike))
+        )
     return None, note("no-single-figure")
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from k8sbench import messages
 from k8sbench.messages import Arg, Lang, Member, Note, and_list, few, note
+from k8sbench.model import titles
 from k8sbench.model.compared import Cause, Comparison, Difference, OpenBegin
 from k8sbench.model.plain_text import clean, short_digests
 from k8sbench.results.report import formats, words
@@ -152,7 +153,7 @@ def _fact(values: Sequence[Difference]) -> Note:
     if first.name == "node":
         come = sorted({name for value in values for name in (value.b or "").split(", ")})
         return note("cause-nodes", number=len(come), names=few(come, MOST_FACTS))
-    return note("with-fact", fact=words.title(first.name), value=_change(values))
+    return note("with-fact", fact=titles.title(first.name), value=_change(values))
 
 
 def _change(values: Sequence[Difference]) -> Arg:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from k8sbench.messages import Arg, Lang, Note, note, of_catalog
-from k8sbench.model import times
+from k8sbench.model import times, titles
 from k8sbench.model.gpu_metrics import ROW_FIGURES
 from k8sbench.model.group import (
     IMPORTED,
@@ -23,7 +23,7 @@ from k8sbench.model.group import (
     Spread,
 )
 from k8sbench.model.plain_text import ABSENT, significant
-from k8sbench.results.report import formats, group_words, words
+from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.group_words import (
     Mark,
     accuracy,
@@ -75,7 +75,7 @@ class ResultColumn(Column, frozen=True, kw_only=True):
 def text(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
     """Build a text column; its cells may be cut unless ``whole``."""
     more.setdefault("cut", not more.get("whole"))
-    return ResultColumn(title, heading=words.title(title), cell=cell, forms=forms or _ALL, **more)
+    return ResultColumn(title, heading=titles.title(title), cell=cell, forms=forms or _ALL, **more)
 
 
 def number(title: str, cell: Callable[[Any], Cell], *forms: Form, **more: Any) -> ResultColumn:
@@ -240,7 +240,7 @@ def _with_marks(result: Result, said: Note | None) -> Cell:
     if result.alternating is not None:
         said_of = group_words.alternation(result.alternating, group.unit)
         notes.append(_see_history(said_of, result))
-    head = words.title("GPU metrics")
+    head = titles.title("GPU metrics")
     judgements = (Footnote(said=judgement, head=head) for judgement in group.judgements)
     return Cell(said or "", (*notes, *judgements))
 
@@ -307,9 +307,9 @@ def _full_verdict(result: Result) -> Cell:
             lacking.setdefault(why, []).append(title)
     notes = (
         note("no-gpu-metrics", why=why)
-        if len(titles) == len(GPU)
-        else note("no-metric", metrics=tuple(map(words.title, titles)), why=why)
-        for why, titles in lacking.items()
+        if len(names) == len(GPU)
+        else note("no-metric", metrics=tuple(map(titles.title, names)), why=why)
+        for why, names in lacking.items()
     )
     return Cell(said, (*cell.notes, *notes))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from k8sbench.messages import Note, note, quoted
+from k8sbench.model import titles
 from k8sbench.model.compared import NewCase
 from k8sbench.model.errors import Finding
 from k8sbench.model.group import IMPORTED, Changed, Group, Result, Spread
@@ -20,7 +21,7 @@ from k8sbench.model.plan import RunPlan
 from k8sbench.model.rules import ENDS_EARLY
 from k8sbench.model.series import Alternation
 from k8sbench.model.speed_options import option_words, speed_options_of
-from k8sbench.results.report import formats, range_words, words
+from k8sbench.results.report import formats, range_words
 from k8sbench.results.report.noted_tables import Footnote
 
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ AS_FAST = 0.005
 """Difference of a new case from the one before below which it is as fast."""
 ON = {"pool", "gpu_model", "node", "backend", "namespace"}
 """Fields of a case that it runs on."""
-_TITLES = {"gpu_model": "GPU model", "amp_dtype": "half type", "batch_size": "batch"}
-"""Field of the case list → its words, where the name is not plain."""
 
 
 def new_case(new: NewCase, unit: str, size: str = "") -> Note:
@@ -95,7 +94,7 @@ def is_as_fast(ratio: float) -> bool:
 
 
 def _field(name: str, value: str) -> Note:
-    title = words.title(_TITLES.get(name, name.replace("_", " ")))
+    title = titles.of_field(name)
     if value == NOT_STATED:
         return note("without-fact", fact=title)
     return note("with-fact", fact=title, value=value)

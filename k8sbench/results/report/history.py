@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from k8sbench.messages import note, quoted
+from k8sbench.messages import note
 from k8sbench.model import times
 from k8sbench.model.compared import AlternatingCase, CaseChange, CaseHistory, Comparison, Point
 from k8sbench.model.group import Changed
@@ -96,7 +96,7 @@ def change(point: Point, series: CaseHistory) -> Cell:
     if point.mark is not None:
         return Cell(marked(point.mark, point.group.key.set_name))
     if series.unmarked is not None and point is series.points[-1]:
-        return absent(quoted(series.unmarked))
+        return absent(series.unmarked)
     return Cell("")
 
 
@@ -131,7 +131,7 @@ def document(series: Sequence[CaseHistory]) -> dict[str, Any]:
                 **document_fields.group_fields(one.group, _OF_SERIES),
                 "open": None if one.open is None else one.open._asdict(),
                 "alternating": one.alternating and group_words.levels(one.alternating),
-                "unmarked": one.unmarked,
+                "unmarked": one.unmarked and english(one.unmarked),
                 "new": one.new and compared_data.new_fields(one.new),
                 "points": [_point(point) for point in one.points],
             }

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from k8sbench.messages import Note, chain, few, note
+from k8sbench.model import titles
 from k8sbench.model.group import Group, Parity, Result
 from k8sbench.model.plain_text import ABSENT
-from k8sbench.results.report import columns, formats, group_words, words
+from k8sbench.results.report import columns, formats, group_words
 from k8sbench.results.report.columns import COLUMNS, Form, ResultColumn
 from k8sbench.results.report.noted_tables import Cell, Table, absent
 from k8sbench.results.report.words import english
@@ -35,7 +36,7 @@ def tables(
         some = [result for result in results if columns.trains(result) is trained]
         if some:
             is_named = trained and len(some) < len(results)
-            title = words.title("Trained to an accuracy") if is_named else None
+            title = titles.title("Trained to an accuracy") if is_named else None
             made.append(_results(title, some, form))
     if parities:
         made.append(_parities(parities, form))
@@ -65,9 +66,9 @@ def _results(title: Note | None, results: Sequence[Result], form: Form) -> Table
     notes = list[Note]()
     if form == "table" and len(units) > 1:
         listed = chain("and-then", units.values())
-        notes.append(note("named-value", name=words.title("throughput"), value=listed))
+        notes.append(note("named-value", name=titles.title("throughput"), value=listed))
     if "interval" in names and not all(row[names.index("interval")].is_empty for row in rows):
-        notes.append(note("interval-of-one-set", title=words.title("interval")))
+        notes.append(note("interval-of-one-set", title=titles.title("interval")))
     fastest = [r.group for r in results if r.fastest_batch_size == r.group.key.batch_size]
     cases = group_words.names(fastest, group_words.with_models(r.group for r in results))
     by_size: dict[int | float, list[str]] = {}
@@ -83,7 +84,7 @@ def _results(title: Note | None, results: Sequence[Result], form: Form) -> Table
             if r.group.spread and r.group.facts.world_size != 1 and not r.group.smoke
         )
         why = dict.fromkeys(r.speedup.reason for r in several)
-        notes += [note("no-speedup", title=words.title("speedup"), why=one) for one in why if one]
+        notes += [note("no-speedup", title=titles.title("speedup"), why=one) for one in why if one]
     return Table(
         title=title,
         columns=tuple(_titled(column, unit, form) for column in shown),

@@ -76,6 +76,7 @@ def html(page: Page) -> str:
         for name in _benchmarks(page)
     }
     text = _template().render(
+        # The name of the language in HTML, no text.
         lang="zh-CN" if page.lang == "zh" else "en",
         word=word,
         colours=(svg.css(), svg.css(is_dark=True)),

@@ -19,6 +19,7 @@ import msgspec
 from k8sbench import messages
 from k8sbench.catalog.training import describe_training
 from k8sbench.messages import Lang, chain
+from k8sbench.model import titles
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
 from k8sbench.model.plain_text import ABSENT
@@ -314,8 +315,8 @@ class _Rows(ReportRows):
         for is_trained in (False, True):
             some = [result for result in self.made.results if trains(result) is is_trained]
             for table in layout.tables(some, (), "report"):
-                row = Column("row", heading=words.title("row"), whole=True, stays=True)
-                days = Column("dates", heading=words.title("dates"), whole=True, stays=True)
+                row = Column("row", heading=titles.title("row"), whole=True, stays=True)
+                days = Column("dates", heading=titles.title("dates"), whole=True, stays=True)
                 rows = tuple(
                     (Cell(self.names[r.group.key.id]), Cell(self.dates([r.group])), *cells)
                     for r, cells in zip(some, table.rows, strict=True)

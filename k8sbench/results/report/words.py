@@ -9,8 +9,8 @@ import functools
 from collections.abc import Iterable
 
 from k8sbench import messages
-from k8sbench.messages import Arg, Lang, Note, note
-from k8sbench.model.plain_text import slug
+from k8sbench.messages import Arg, Lang, Note
+from k8sbench.model.titles import title
 
 
 def say(lang: Lang, word: str, **values: object) -> str:
@@ -29,23 +29,6 @@ def both(word: str) -> tuple[str, str]:
 
 def _arg(value: object) -> Arg:
     return value if isinstance(value, str | int | Note | tuple) else str(value)
-
-
-def title(name: str) -> Note:
-    """Make the message of a title, or of the name of a fact, by its English text."""
-    found = f"title-{title_slug(name)}"
-    return note(found) if messages.has_message(found) else note("name-of", name=name)
-
-
-_SIGNS = {"±": "plus minus", "%": "percent", "÷": "over"}
-"""Sign in a title → its words in an id."""
-
-
-def title_slug(name: str) -> str:
-    """Return the part of an id for a title."""
-    for sign, words in _SIGNS.items():
-        name = name.replace(sign, words)
-    return slug(name)
 
 
 def name_of_fact(lang: Lang, name: str) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from k8sbench.messages import Note, note
 from k8sbench.model.compared import CaseChange, CaseHistory
 from k8sbench.model.group import GroupRow
 from k8sbench.results.groups import history, selection
+from k8sbench.results.groups.case_state import FEWEST
 from k8sbench.results.groups.grouping import groups
 from k8sbench.results.report import history as written
 from tests.results.groups.grouped import Grouped, histories
@@ -175,13 +177,27 @@ def test_a_rejected_set_is_of_the_case_on_its_own_gpu_model() -> None:
 
 def test_cases_without_enough_sets_are_not_said_to_be_unchanged() -> None:
     made = [night(n, "1x8", [value]) for n, value in enumerate(FLAT)]
-    assert history.why_unchanged([one.row for one in made]) == "No case has changed."
-    assert history.why_unchanged([one.row for one in made[:5]]) == "No case has changed."
-    assert history.why_unchanged([one.row for one in made[:4]]).endswith("there are 3.")
+    rows = [one.row for one in made]
+    assert history.why_unchanged(rows) == note("no-case-changed")
+    assert history.why_unchanged(rows[:5]) == note("no-case-changed")
+    assert history.why_unchanged(rows[:4]) == unjudged(note("sets-before", number=3))
     young = night(2, "1x1", [50.0])
     failed = night(3, "1x8", [100.0]).row._replace(median=None)
-    told = history.why_unchanged([*(one.row for one in made[:3]), failed])
-    assert told.endswith("the newest with a figure has 2.")
-    few = history.why_unchanged([one.row for one in [*made[:3], young]])
-    assert few.count("at least 4 sets") == 1
-    assert few.endswith("there are 2.")
+    newest = note("sets-before-newest", number=2)
+    assert history.why_unchanged([*rows[:3], failed]) == unjudged(newest)
+    # Of two cases with too few sets, one is told of.
+    before = note("sets-before", number=2)
+    assert history.why_unchanged([*rows[:3], young.row]) == unjudged(before)
+
+
+def unjudged(there: Note) -> Note:
+    """The answer for cases with too few sets."""
+    return note("no-case-judged", why=note("unjudged-few-sets", fewest=FEWEST, there=there))
+
+
+def test_kinds_of_cases_that_are_not_judged_are_named_once_each() -> None:
+    young = [night(n, "1x8", [100.0]).row for n in (1, 2)]
+    smoke = [row._replace(measures="smoke", series=f"smoke-{n}") for n, row in enumerate(young)]
+    why = history.why_unchanged([*young, *smoke]).args["why"]
+    few = note("unjudged-few-sets", fewest=FEWEST, there=note("sets-before", number=1))
+    assert why == note("and-then", first=few, then=note("unjudged-smoke"))

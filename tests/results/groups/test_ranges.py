@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from k8sbench.messages import note
 from k8sbench.model.group import Group, GroupRow
 from k8sbench.model.measurement import Profile
 from k8sbench.model.plan import WHOLE_LOG, PlannedWindow
 from k8sbench.model.profile import next_point
 from k8sbench.model.run import Run
 from k8sbench.results.groups import comparison, grouping, history, ranges
+from k8sbench.results.groups.case_state import FEWEST
 from k8sbench.results.groups.sides import Side
 from k8sbench.results.report import range_words
 from tests.results.groups.grouped import Grouped
@@ -95,8 +97,11 @@ def test_sets_that_are_not_judged_are_no_earlier_sets() -> None:
     rows = rows_of([300, 60, 60])
     short = [row._replace(range="20+268", in_range=None) for row in rows[1:]]
     judged = rows[0]._replace(began=rows[2].began + 1)
-    assert "before it; there are 0 that are judged." in history.why_unchanged([*short, judged])
-    assert "before it; there are 2." in history.why_unchanged(rows)
+    found = [history.why_unchanged(some).args["why"] for some in ([*short, judged], rows)]
+    assert found == [
+        note("unjudged-few-sets", fewest=FEWEST, there=there)
+        for there in (note("sets-before-judged", number=0), note("sets-before", number=2))
+    ]
 
 
 def test_a_range_that_is_fixed_is_not_due() -> None:

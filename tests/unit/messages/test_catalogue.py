@@ -66,8 +66,8 @@ def test_a_long_list_counts_the_members_that_it_leaves_out() -> None:
 
 
 def test_parts_of_a_text_are_joined_as_the_language_joins_them() -> None:
-    parts = ["a", note("gpu"), "c"]
-    joined = {lang: messages.written(lang, chain("and-then", parts)) for lang in parsed.LANGUAGES}
+    parts = chain("and-then", ["a", note("gpu"), "c"])
+    joined = {lang: messages.written(lang, parts) for lang in parsed.LANGUAGES}
     assert joined == {"en": "a; GPU; c", "zh": "a；GPU；c"}
     assert chain("and-then", ["a"]) == "a"
 
