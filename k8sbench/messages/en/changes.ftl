@@ -15,12 +15,8 @@ found-open = open
 found-changed = changed
 found-between = between { $low } and { $high } { $unit }
 found-apart = { $apart } apart
-found-not-measured = not measured
 found-open-since = since { $set } (open: { $change } since { $since })
-rows-valid = { $valid } of { $rows } { $rows ->
-    [one] row
-   *[other] rows
-  } valid
+rows-valid = Valid rows: { $valid } of { $rows }
 count-rows = { $number } { $state }
 count-findings = { $number } { $label }
 count-slower = { $number } slower

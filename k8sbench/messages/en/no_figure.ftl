@@ -39,8 +39,6 @@ no-time-to-train-target = No target accuracy is known; --benchmark names one.
 
 # GPU metrics.
 
-no-gpu-metrics-cpu = no GPU was used
-no-gpu-metrics-source = no source of GPU metrics was asked
 no-gpu-metrics-yet = They have not been fetched.
 no-gpu-metrics-yet-collect = They have not been fetched. Fetch them with: k8sbench collect { $run }
 no-gpu-metrics-in-window = { $prometheus } has no sample of the run's GPUs in its window.

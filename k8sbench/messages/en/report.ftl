@@ -25,7 +25,6 @@ overview = { $valid }. { $runs } { $runs ->
     [one] set
    *[other] sets
   } { $sets }; { $dates }.
-rows_valid = Valid rows: { $valid } of { $rows }
 rows_smoke = { " " }({ $number } of them { $number ->
     [one] a functional test
    *[other] functional tests
@@ -47,7 +46,6 @@ subject = { $name }, by the catalog: { $title }. { $task }.
 reproduces = { " " }Published: { $sources }.
 program_version = version of the program
 all_of = all { $program }
-precision = precision
 step_samples = samples per step
 planned = planned by the log
 planned_epochs = { $number } { $number ->
@@ -84,7 +82,6 @@ machine = machine
 network = network
 container = container
 dependencies = dependencies
-benchmark = benchmark
 item = item
 value = value
 gpu = GPU
@@ -111,9 +108,6 @@ python = Python
 framework_version = framework
 backend = where it ran
 operator = operator
-row = row
-image = image
-program = program
 trainer = k8sbench's trainer, sources { $digest }
 upstream = { $repository }, commit { $commit }
 own_command = command, digest { $digest }
@@ -221,7 +215,6 @@ every_run = Every run
 figures = runs in order
 in_brackets = In brackets: the run does not count.
 median_of_runs = median
-mean_of_runs = mean
 unit = unit
 estimators = Ways to compute
 apart = The ways to compute a row differ by at most { $share }.
@@ -287,24 +280,14 @@ of_runs = { $number } of { $runs } { $runs ->
     [one] run
    *[other] runs
   }
-case = case
 batch = batch per GPU
 estimator_name = estimator
-valid = valid
-unsteady = unsteady
-rejected = rejected
-failed = failed
-cancelled = cancelled
-out-of-memory = out of memory
-smoke = functional test
-source = source
 source_note = { $source }. { $note }
 published_figure = published
 by_rule = { " " }by { $rule }
 from_corrected = { " " }from { $figure }
 corrected = by its own logs { $figure }
 ours = ours
-deviation = deviation
 our_window = our window
 window_iterations = iterations { $first }–{ $last }
 windows_rule = Our throughput is of the window in its line, the published one of the window of its source, which may hold other iterations. Where that window is known, the notes below have it.
@@ -315,7 +298,6 @@ speedup_by_throughput = by the published throughputs
 our_speedup = our speedup
 none_published = The catalog has no figure to compare a valid row with.
 run = run
-verdict = verdict
 reasons = reasons
 no_logs = its logs are not in this store
 logs_lead = One file per replica, named by its first rank. `k8sbench explain REASON` tells what a reason means.
@@ -368,4 +350,3 @@ key_slower = a set that is slower than those before
 key_faster = a set that is faster than those before
 key_soft = a set that differed once
 key_step = the level changes from here on, by so much
-chart_gpus = GPUs

@@ -254,4 +254,3 @@ state-imported = imported
 kind-reject = reject
 kind-warn = warn
 kind-accepted = accepted
-not-stated = not stated

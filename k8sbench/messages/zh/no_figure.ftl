@@ -39,8 +39,6 @@ no-time-to-train-target = 目标准确率未知，可用 --benchmark 指定测�
 
 # GPU metrics.
 
-no-gpu-metrics-cpu = 没有使用 GPU
-no-gpu-metrics-source = 没有查询GPU指标
 no-gpu-metrics-yet = 尚未获取。
 no-gpu-metrics-yet-collect = 尚未获取，可用下列命令获取：k8sbench collect { $run }
 no-gpu-metrics-in-window = { $prometheus } 在该窗口内没有本次运行的 GPU 的采样。

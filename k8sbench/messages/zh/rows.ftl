@@ -233,4 +233,3 @@ state-imported = 导入
 kind-reject = 拒绝
 kind-warn = 警告
 kind-accepted = 已接受
-not-stated = 未注明

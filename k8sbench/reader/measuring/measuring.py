@@ -272,9 +272,9 @@ def _answers(case: Case) -> Answers:
     log = case.log
     accuracy = log_statements.at_target(log_statements.accuracy(log), case.goal)
     no_accuracy = verdict.NO_VALUE if log.evaluated else verdict.NO_EVALUATION
-    no_source = note("no-gpu-metrics-source")
+    no_source = note("no-gpu-source")
     if _device(log) == "cpu":
-        no_source = note("no-gpu-metrics-cpu")
+        no_source = note("no-gpu-used")
     return Answers(
         throughput=case.estimates,
         time_to_train_s=case.goal.seconds,

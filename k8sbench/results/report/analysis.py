@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from k8sbench import messages
-from k8sbench.messages import Lang, chain
+from k8sbench.messages import Lang
 from k8sbench.model.group import Group, Result
 from k8sbench.results.groups.speedup import unlike_but_in_precision
 from k8sbench.results.report import formats, standing_out
 from k8sbench.results.report.columns import as_published, is_of_case, nearest
 from k8sbench.results.report.noted_tables import Footnote, of_runs
-from k8sbench.results.report.words import join, say
+from k8sbench.results.report.words import chained, join, named, say
 
 APART = 0.02
 """Relative difference between two estimators from which both are named."""
@@ -79,9 +79,7 @@ def analysis(
     for program, some in programs.items():
         rows = ((names[result.group.key.id], list(_explain_row(result, lang))) for result in some)
         on_rows = [
-            say(lang, "named-value", name=row, value=chain("and-then", parts))
-            for row, parts in rows
-            if parts
+            named(lang, row, chained(lang, "and-then", parts)) for row, parts in rows if parts
         ]
         first = standing_out.sentences(some, names, lang)
         if sentences := [*first, *_explain_program(some, names, lang), *on_rows]:

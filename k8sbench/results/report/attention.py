@@ -209,7 +209,7 @@ def _gone(one: CaseHistory, still: Open, lacking: MissingIn) -> Finding:
     change = formats.signed_percent(still.change)
     return Finding(
         kind="missing",
-        label=note("found-not-measured"),
+        label=note("not-measured-figure"),
         words=(note("found-open-since", set=name, change=change, since=still.since),),
         since=still.since,
         change=still.change,

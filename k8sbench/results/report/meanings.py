@@ -10,7 +10,7 @@ from k8sbench.messages import Note, note
 from k8sbench.model.compared import RateChange
 from k8sbench.model.phase import Phase
 from k8sbench.model.series import Kind
-from k8sbench.results.report import words
+from k8sbench.model.titles import title_slug
 from k8sbench.results.report.columns import COLUMNS
 
 STATES = ("valid", "ok", "rejected", "failed", "cancelled", "out-of-memory", "running")
@@ -33,7 +33,7 @@ class Meaning(NamedTuple):
 
 def column(title: str) -> Note:
     """Return how a column is made, by its English title."""
-    return note(f"column-{words.title_slug(title)}")
+    return note(f"column-{title_slug(title)}")
 
 
 def every() -> Iterator[Meaning]:

@@ -156,7 +156,7 @@ def _head(page: Page) -> list[tuple[str, str]]:
             account.named_version(name or "", version) for name, version in versions if version
         ),
         "image": listed(group.key.image for group in groups),
-        "dates": group_words.dates(groups, words.say(page.lang, "not-stated")),
+        "dates": group_words.dates(groups, words.say(page.lang, "unknown")),
     }
     return [(name, value) for name, value in facts.items() if value]
 

@@ -12,7 +12,7 @@ from k8sbench.model.plain_text import ABSENT, significant
 from k8sbench.results.report import formats, group_words
 from k8sbench.results.report.account import Account
 from k8sbench.results.report.report_tables import PRECISIONS
-from k8sbench.results.report.words import join, say
+from k8sbench.results.report.words import chained, join, name_of_fact, named, say
 
 Row = tuple[str, ...]
 
@@ -22,9 +22,9 @@ class Parameters(NamedTuple):
 
     titles: Row
     rows: list[Row]
-    batch_titles: Row
-    """Frameworks; empty where one batch is all."""
+    frameworks: list[str]
     batches: list[Row]
+    """A batch of each framework by precision; empty where one batch is all."""
     features: list[Row]
 
 
@@ -65,7 +65,7 @@ def of(
     return Parameters(
         titles=tuple(title for n, title in enumerate(columns) if n in kept),
         rows=[tuple(row[n] for n in kept) for row in rows],
-        batch_titles=("precision", *frameworks) if has_batches else (),
+        frameworks=frameworks,
         batches=batches if has_batches else [],
         features=_features(groups, measured, lang, nccl=nccl, account=account),
     )
@@ -138,7 +138,7 @@ def _features(
     counts = {"gpus_of_rows": gpus, "cpu_processes": processes}
     rows = [
         *((say(lang, name), ", ".join(map(str, some))) for name, some in counts.items() if some),
-        (say(lang, "precision"), ", ".join(precisions)),
+        (name_of_fact(lang, "precision"), ", ".join(precisions)),
         *((say(lang, name), words[used]) for name, used in uses.items()),
         (say(lang, "all_fp16"), _all_fp16(groups, lang, account)),
     ]
@@ -164,4 +164,5 @@ def _all_fp16(groups: Sequence[Group], lang: Lang, account: Account) -> str:
         found.setdefault(value, {})[group_words.precision(group)] = None
     if len(found) == 1:
         return next(iter(found))
-    return "; ".join(f"{join(lang, precisions)}: {value}" for value, precisions in found.items())
+    parts = (named(lang, join(lang, precisions), value) for value, precisions in found.items())
+    return chained(lang, "and-then", parts)

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from k8sbench import messages
-from k8sbench.messages import Lang
+from k8sbench.messages import Lang, chain
 from k8sbench.model.compared import CaseHistory, Point
 from k8sbench.model.group import Group, Result, Spread
 from k8sbench.model.measurement import Measurement
@@ -70,7 +70,7 @@ def words(group: Group, lang: Lang = "en") -> str:
             text += say(lang, "chart_to_train", seconds=formats.seconds(group.time_to_train_s))
     # The table explains the layout; a bar has no room.
     marks = (mark.said if mark.kind == "own" else mark.whole for mark in group_words.marks(group))
-    return "; ".join((text, *(messages.text(lang, mark) for mark in marks)))
+    return messages.written(lang, chain("and-then", [text, *marks]))
 
 
 def labels(groups: Sequence[Group], lang: Lang = "en") -> dict[str, str]:

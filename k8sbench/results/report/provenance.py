@@ -148,10 +148,10 @@ class Provenance(ReportRows):
                 return self.say("real_data", **{n: formats.or_absent(v) for n, v in facts.items()})
         if group.facts.data == "unknown":
             parts = (self.account.given(group).get("data"), self.logged_data(group))
-            return "; ".join(filter(None, parts)) or self.say("unknown")
+            return self.chained("and-then", filter(None, parts)) or self.say("unknown")
         used = self.word("image_data" if group.facts.data == "image" else group.facts.data)
         logged = self.logged_data(group) if group.facts.data == "real" else None
-        return "; ".join(filter(None, (used, logged)))
+        return self.chained("and-then", filter(None, (used, logged)))
 
     def _published_data(self, facts: CaseFacts) -> str:
         variant = self.variant(facts)

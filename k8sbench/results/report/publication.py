@@ -71,7 +71,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
         """Count rows, valid rows and functional tests, in words."""
         groups = [result.group for result in self.results]
         valid = sum(group.state == "valid" and not group.smoke for group in groups)
-        text = say(self.lang, "rows_valid", valid=valid, rows=len(groups))
+        text = say(self.lang, "rows-valid", valid=valid, rows=len(groups))
         small = sum(group.smoke for group in groups)
         return text + (say(self.lang, "rows_smoke", number=small) if small else "")
 

@@ -74,17 +74,21 @@ class PublishedRows(ReportRows):
             lines=lines,
             range_rule=self._range_rule(compared, self._in_tables()),
             speedups=speedups,
-            sources=[f"`{key}`: {cited}" for key, cited in sources.items()],
+            sources=[self.named(f"`{key}`", cited) for key, cited in sources.items()],
             remarks=[
                 *(self._catalog_notes() if lines else ()),
-                *(f"{self.list_rows([*rows])}: {note}" for note, rows in noted.items()),
+                *(self.named(self.list_rows([*rows]), note) for note, rows in noted.items()),
                 *(
-                    f"{self.list_rows([*rows])}, {key}: {text}"
+                    self.named(f"{self.list_rows([*rows])}, {key}", text)
                     for (key, text), rows in remarks.items()
                 ),
             ],
             others=[
-                self.say("not_compared", row=row, figures="; ".join(dict.fromkeys(figures)))
+                self.say(
+                    "not_compared",
+                    row=row,
+                    figures=self.chained("and-then", dict.fromkeys(figures)),
+                )
                 for row, figures in others.items()
             ],
         )
@@ -143,7 +147,7 @@ class PublishedRows(ReportRows):
         own |= {"estimator": self.say("unknown_rule")} if one.estimator == "unknown" else {}
         why = self.join(own.get(name) or self.unlike(name) for name in one.not_comparable)
         quantity = words.name_of_fact(self.made.lang, one.quantity.replace("_", " "))
-        return f"{quantity} {figure} ({one.source}: {why})"
+        return f"{quantity} {figure} ({self.named(one.source, why)})"
 
     def _published_figure(self, one: Deviation) -> str:
         quantity = words.name_of_fact(self.made.lang, one.quantity.replace("_", " "))
@@ -195,7 +199,7 @@ class PublishedRows(ReportRows):
         title = noted_tables.escaped(self.of_catalog(one.title))
         if source is None or source.repository is None:
             return title
-        cited = f"{title}: {place_of(source)}"
+        cited = self.named(title, place_of(source))
         note = words.original(self.made.lang, noted_tables.escaped(source.note or ""))
         return self.say("source_note", source=cited, note=note) if note else cited
 

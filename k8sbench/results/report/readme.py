@@ -18,7 +18,7 @@ import msgspec
 
 from k8sbench import messages
 from k8sbench.catalog.training import describe_training
-from k8sbench.messages import Lang, chain
+from k8sbench.messages import Lang
 from k8sbench.model import titles
 from k8sbench.model.group import Group, Member, Parity
 from k8sbench.model.measurement import ESTIMATORS, MeasuredWindow, Measurement
@@ -26,6 +26,7 @@ from k8sbench.model.plain_text import ABSENT
 from k8sbench.results.report import (
     analysis,
     formats,
+    group_words,
     layout,
     noted_tables,
     own_notes,
@@ -207,7 +208,7 @@ class _Rows(ReportRows):
         found: dict[str, list[str]] = {}
         for pair in pairs:
             parts = (self._unlike_pair(pair, name) for name in pair.not_comparable)
-            why = messages.written(self.made.lang, chain("and-then", parts))
+            why = self.chained("and-then", parts)
             of = f"{pair.paddle.key.case} {pair.paddle.key.precision}"
             found.setdefault(why, []).append(of)
         (table,) = layout.tables((), pairs, "report")
@@ -359,7 +360,8 @@ class _Rows(ReportRows):
         """Yield cells on each run, and the paths of its logs."""
         for group in self.groups:
             for member in group.members:
-                verdict = self.word(member.verdict or str(member.phase).lower())
+                state = group_words.state_of(member.verdict or member.phase.lower())
+                verdict = messages.text(self.made.lang, state)
                 reasons = ", ".join(reason.id for reason in member.reasons) or ABSENT
                 cells = (self.names[group.key.id], member.run_id, verdict, reasons)
                 yield cells, self.made.logs.get(member.run_id, ())

@@ -23,7 +23,7 @@ from k8sbench.model.group import Result
 from k8sbench.model.program import Upstream
 from k8sbench.model.spec_values import Mode
 from k8sbench.results.report import columns, publication
-from k8sbench.results.report.words import of_catalog, say
+from k8sbench.results.report.words import named, of_catalog, say
 
 HOST = ("GPU", "CPU", "memory", "system", "driver", "CUDA of the host", "cuDNN of the host")
 """Facts of a program's environment that are of its machine; the others are of the container."""
@@ -186,7 +186,7 @@ def _program(
         added=list(dict.fromkeys(added)),
         has_repeated=any(map(_has_repeated, words.values())),
         commands=commands,
-        variables=[f"`${name}`: {say(lang, word)}" for name, word in known],
+        variables=[named(lang, f"`${name}`", say(lang, word)) for name, word in known],
         without_command=[row for row, found in words.items() if not found],
         note=(upstream.note or "").splitlines(),
     )

@@ -25,6 +25,8 @@ class ReportRows:
         self.say = functools.partial(words.say, made.lang)
         self.of_catalog = functools.partial(words.of_catalog, made.lang)
         self.word = functools.partial(words.word, made.lang)
+        self.chained = functools.partial(words.chained, made.lang)
+        self.named = functools.partial(words.named, made.lang)
         self.join = functools.partial(words.join, made.lang)
         self.groups = [result.group for result in made.results]
         self.names = publication.names(self.groups)
@@ -41,7 +43,7 @@ class ReportRows:
         if len(values) == 1 and {*every} == {*next(iter(values.values()))}:
             return next(iter(values))
         parts = (f"{of} ({self.list_rows(r, every)})" for of, r in values.items())
-        return "; ".join(parts)
+        return self.chained("and-then", parts)
 
     def list_rows(self, rows: Sequence[str], among: Collection[str] | None = None) -> str:
         """List rows; all rows of the report, or of one program, by these words."""

@@ -15,7 +15,7 @@ from k8sbench.model.identity import fields_for
 from k8sbench.results.report import columns, formats, group_words
 from k8sbench.results.report.chart import Dot, LineChart, Panel, Place, Tick, Trace
 from k8sbench.results.report.plot import kind
-from k8sbench.results.report.words import say
+from k8sbench.results.report.words import name_of_fact, say
 
 NAMED = 8
 """Maximum number of lines of a chart."""
@@ -130,7 +130,7 @@ def _chart(title: str, rows: Sequence[Result], lang: Lang) -> LineChart:
         title=title,
         panels=(Panel(lines=(ideal, *ours, *published), suffix=" %", height=140),),
         places=places,
-        across=say(lang, "chart_gpus"),
+        across=name_of_fact(lang, "GPUs"),
         ticks=tuple(Tick(math.log2(count), str(count)) for count in counts),
     )
 

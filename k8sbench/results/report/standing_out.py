@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from k8sbench import messages
-from k8sbench.messages import Lang, chain
+from k8sbench.messages import Lang
 from k8sbench.model import rules
 from k8sbench.model.group import Deviation, Result
 from k8sbench.results.report import formats
 from k8sbench.results.report.columns import as_published, is_of_case
 from k8sbench.results.report.noted_tables import Footnote, of_runs
-from k8sbench.results.report.words import say
+from k8sbench.results.report.words import chained, say
 
 RISES = 0.05
 """Rise of the efficiency with more GPUs from which it is named."""
@@ -62,7 +62,7 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
                 told.add(few.group.key.id)
                 risen = say(lang, "rises", **_pair(few, many))
                 cause = causes.pop(few.group.key.id, "")
-                yield _paragraph(lang, risen, _published(few, many, lang), cause)
+                yield chained(lang, "next-sentence", (risen, _published(few, many, lang), cause))
         for result in some:
             if result.group.key.id not in told and (value := result.efficiency.value or 0) < POOR:
                 gpus = _gpus(result)
@@ -70,12 +70,7 @@ def _odd_scaling(results: Sequence[Result], causes: dict[str, str], lang: Lang) 
                 share = formats.percent(value)
                 poor = say(lang, "poor", gpus=gpus, precision=precision, share=share)
                 cause = causes.pop(result.group.key.id, "")
-                yield _paragraph(lang, poor, cause)
-
-
-def _paragraph(lang: Lang, *sentences: str) -> str:
-    """Write the sentences that are not empty."""
-    return messages.written(lang, chain("next-sentence", filter(None, sentences)))
+                yield chained(lang, "next-sentence", (poor, cause))
 
 
 def _gpus(result: Result) -> int:

@@ -22,9 +22,9 @@ english = functools.partial(messages.written, "en")
 """Writes a message or a list in English, for what has no other language."""
 
 
-def both(word: str) -> tuple[str, str]:
-    """Return a text without arguments in English and Chinese."""
-    return say("en", word), say("zh", word)
+def both(text: str) -> tuple[str, str]:
+    """Return a word of the README in English and Chinese."""
+    return word("en", text), word("zh", text)
 
 
 def _arg(value: object) -> Arg:
@@ -42,13 +42,24 @@ def of_catalog(lang: Lang, text: str) -> str:
 
 
 def word(lang: Lang, text: str) -> str:
-    """Translate a word of the README; another text stays."""
-    return say(lang, text) if messages.has_message(text) else text
+    """Translate a word of the README, or a title; another text stays."""
+    return say(lang, text) if messages.has_message(text) else name_of_fact(lang, text)
 
 
 def original(lang: Lang, text: str) -> str:
     """Mark a note of the catalog, which is English, where the page is not; nothing if empty."""
     return say(lang, "original", text=text) if text else ""
+
+
+def chained(lang: Lang, joint: str, parts: Iterable[str]) -> str:
+    """Join the parts that are not empty by a message, such as ``and-then``."""
+    found = [*filter(None, parts)]
+    return messages.written(lang, messages.chain(joint, found)) if found else ""
+
+
+def named(lang: Lang, name: str, value: str) -> str:
+    """Write a value behind its name and a colon."""
+    return say(lang, "named-value", name=name, value=value)
 
 
 def join(lang: Lang, items: Iterable[str]) -> str:

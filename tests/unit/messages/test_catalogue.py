@@ -51,7 +51,7 @@ def test_nobody_keeps_a_message_that_no_module_names() -> None:
     ("lang", "text"), [("en", "Valid rows: 1 of 2"), ("zh", "共 2 行结果，其中 1 行有效")]
 )
 def test_a_message_is_written_in_each_language(lang: messages.Lang, text: str) -> None:
-    assert messages.text(lang, note("rows_valid", valid=1, rows=2)) == text
+    assert messages.text(lang, note("rows-valid", valid=1, rows=2)) == text
 
 
 def test_a_list_has_the_comma_of_the_language_and_a_number_no_separator() -> None:
@@ -73,8 +73,8 @@ def test_parts_of_a_text_are_joined_as_the_language_joins_them() -> None:
 
 
 def test_a_message_without_its_arguments_or_of_another_id_is_an_error() -> None:
-    with pytest.raises(KeyError, match="rows_valid"):
-        messages.text("en", note("rows_valid", valid=1))
+    with pytest.raises(KeyError, match="rows-valid"):
+        messages.text("en", note("rows-valid", valid=1))
     with pytest.raises(KeyError, match="no-such-message"):
         messages.text("en", Note("no-such-message"))
 
@@ -83,7 +83,7 @@ def test_a_message_without_its_arguments_or_of_another_id_is_an_error() -> None:
     "later",
     [
         Note("of-a-later-version"),
-        note("rows_valid", valid=1),
+        note("rows-valid", valid=1),
         note("and-list", first=("a", Note("of-a-later-version")), last="b"),
     ],
     ids=["id", "argument", "member of a list"],
@@ -101,4 +101,4 @@ def test_every_message_can_be_written_with_the_arguments_that_it_names() -> None
 
 
 def test_equal_notes_are_one_key() -> None:
-    assert len({note("rows_valid", valid=1, rows=2), note("rows_valid", rows=2, valid=1)}) == 1
+    assert len({note("rows-valid", valid=1, rows=2), note("rows-valid", rows=2, valid=1)}) == 1

@@ -543,7 +543,7 @@ def test_both_languages_have_the_same_numbers(
     assert cited
     for source in cited:
         translated = words.of_catalog("zh", source)
-        assert f": {translated}: " in chinese
+        assert f"：{translated}：" in chinese
         english, chinese = english.replace(source, ""), chinese.replace(translated, "")
     english, chinese = (text.replace("k8sbench", "") for text in (english, chinese))
     parts = [re.split(r"^## .*", text, flags=re.MULTILINE) for text in (english, chinese)]
@@ -624,10 +624,10 @@ def test_each_row_is_compared_or_the_report_says_why_not(
         if (one["case"], one["precision"]) == (row["case"], row["precision"])
         and one["ratio"] is one["ratios"] is None
     ]
-    said = Counter(re.findall(r" \(([a-z0-9-]+): ", told))
+    said = Counter(re.findall(r" \(([a-z0-9-]+)(?:: |：)", told))
     assert said == Counter(one["source"] for one in unlike)
     ids = {name for one in unlike for name in one["not_comparable"]}
-    alone = [name for name in ids if re.search(rf"[:,、] {name}[,、)]", told)]
+    alone = [name for name in ids if re.search(rf"(?:[:,] |[：、]){name}[,、)]", told)]
     assert alone == []
 
 
