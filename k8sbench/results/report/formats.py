@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from k8sbench.messages import Note, has_message, note
-from k8sbench.model import plain_text, times
+from k8sbench.model import plain_text, times, titles
 from k8sbench.model.group import Deviation
 from k8sbench.model.plain_text import clean, significant
 
@@ -185,10 +185,10 @@ def signed_percent(value: float) -> str:
     return sign + text
 
 
-def unlike(ids: Iterable[str]) -> tuple[Note | str, ...]:
-    """Return the reasons against a comparison; one without a word of its own is its id."""
+def unlike(ids: Iterable[str]) -> tuple[Note, ...]:
+    """Return the reasons against a comparison; one without a word of its own is a title."""
     found = ((name, f"differs-{name}") for name in ids)
-    return tuple(note(word) if has_message(word) else name for name, word in found)
+    return tuple(note(word) if has_message(word) else titles.title(name) for name, word in found)
 
 
 def deviation(one: Deviation) -> str | None:
