@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from k8sbench.messages import Note, note
+from k8sbench.model import titles
 from k8sbench.model.compared import Compared, Comparison, Figures, RateChange
 from k8sbench.model.facts import Facts
 from k8sbench.model.group import Group, GroupRow
@@ -442,7 +443,7 @@ def _notes(one: Group, two: Group) -> tuple[Note, ...]:
     return tuple(
         note(
             "differs-in-a-b",
-            field=name,
+            field=titles.of_field(name),
             a=str(getattr(one.key, name)),
             b=str(getattr(two.key, name)),
         )
