@@ -162,8 +162,9 @@ def now() -> float:
 
 def new_set_name() -> str:
     """Draw the name of a set that is opened now."""
-    return draw_set_name(at=time.time(), token=_token())
+    return draw_set_name(at=time.time(), token=new_token())
 
 
-def _token() -> str:
+def new_token() -> str:
+    """Draw the random part of a name."""
     return "".join(random.SystemRandom().choices(TOKEN_LETTERS, k=TOKEN_LENGTH))

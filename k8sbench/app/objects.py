@@ -26,7 +26,7 @@ from k8sbench.model import benchmark_object, times
 from k8sbench.model.benchmark_object import LONGEST_NAME, Benchmark
 from k8sbench.model.errors import BenchError, Interrupted, NotFound, Unreachable, UsageError
 from k8sbench.model.kube import ServingOperator, conditions, is_true
-from k8sbench.model.names import RUN_ID, check_set, checked_set_name
+from k8sbench.model.names import RUN_ID, check_set, checked_set_name, draw_name
 from k8sbench.model.phase import Phase
 from k8sbench.model.request import ClusterAccess, SubmitRequest
 from k8sbench.model.run import Run
@@ -126,14 +126,13 @@ def object_of(
     *,
     pool: NodePool | None = None,
     nodes: Sequence[str] = (),
+    name: str | None = None,
 ) -> Mapping[str, Any]:
     """Return the object that asks for what a submit does.
 
-    Its name is drawn unless the request names the run. Raises :class:`UsageError`.
+    Without a ``name`` it is drawn unless the request names the run. Raises :class:`UsageError`.
     """
-    of_all = len({case.draft.benchmark for case in planned}) > 1
-    benchmark = "all" if of_all else planned[0].draft.benchmark
-    name = request.run_id or drawn_name(benchmark)
+    name = request.run_id or name or drawn_name(benchmark_of(planned))
     if len(name) > LONGEST_NAME:
         raise UsageError(
             f"--run-id {name} is too long for a Benchmark, whose runs are numbered.",
@@ -143,6 +142,12 @@ def object_of(
     request = msgspec.structs.replace(request, set_name=set_name, resume=None)
     file = planned[0].benchmark_file
     return benchmark_object.object_of(request, name, file=file, pool=pool, nodes=nodes)
+
+
+def benchmark_of(planned: Sequence[PlannedCase]) -> str:
+    """Return the benchmark of some cases; ``all`` if they are of several."""
+    names = {case.draft.benchmark for case in planned}
+    return "all" if len(names) > 1 else planned[0].draft.benchmark
 
 
 def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
@@ -158,9 +163,8 @@ def rendered(request: SubmitRequest, reporter: Reporter) -> Mapping[str, Any]:
 
 
 def drawn_name(benchmark: str) -> str:
-    """Draw the name of an object: ``deeplabv3p-261127-081500-x7k2qd``."""
-    name = connections.new_set_name()
-    return f"{benchmark[: LONGEST_NAME - 1 - len(name)].rstrip('-')}-{name}"
+    """Draw the name of an object: ``deeplabv3p-1127-x7k2qd``."""
+    return draw_name(benchmark, LONGEST_NAME, at=time.time(), token=connections.new_token())
 
 
 def _retried(

@@ -186,15 +186,15 @@ def _asked(submission: Submission) -> tuple[ObjectPlace, PrivateOptions, Mapping
         access=access,
         process=processes.this_process(),
     )
-    asked = submission.asked or _object_of(planned, request, submission.nodes)
+    asked = submission.asked or _object_of(planned, request, submission)
     return place, private, asked
 
 
 def _object_of(
-    planned: Sequence[PlannedCase], request: SubmitRequest, nodes: Sequence[str]
+    planned: Sequence[PlannedCase], request: SubmitRequest, submission: Submission
 ) -> Mapping[str, Any]:
     """Return the object; a run's name that no object may have is not its name."""
     run_id = request.run_id
     if run_id is not None and len(run_id) > LONGEST_NAME:
         request = msgspec.structs.replace(request, run_id=None)
-    return objects.object_of(planned, request, nodes=nodes)
+    return objects.object_of(planned, request, nodes=submission.nodes, name=submission.name)

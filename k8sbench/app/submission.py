@@ -22,6 +22,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     target: RunTarget
     operator: ServingOperator | None
     """The operator that serves the namespace and runs the cases; None: this process does."""
+    name: str | None = None
+    """Name of its Benchmark, if it is that of its set; None: it is drawn."""
     nodes: Sequence[str] = ()
     """Nodes that the cases are pinned to."""
     asked: Mapping[str, Any] | None = None

@@ -19,7 +19,6 @@ from k8sbench.app import (
     stores,
     targets,
 )
-from k8sbench.app.connections import new_set_name
 from k8sbench.app.objects import Created
 from k8sbench.app.submission import Submission
 from k8sbench.app.targets import RunTarget
@@ -154,7 +153,7 @@ def resolve(
     nodes: Sequence[str] = (),
 ) -> Submission:
     """Check a submit against its cluster and store, and find who runs it."""
-    operator = None
+    operator = name = None
     if target.api is not None:
         from k8sbench.adapters.kubernetes import preflight
 
@@ -168,11 +167,12 @@ def resolve(
         if request.resume is not None:
             _check_resumed(request, request.resume)
         if request.resume is None and request.set_name is None:
-            # A run and its set have the same name where only the run was named.
-            set_name = checked_set_name(request.run_id or new_set_name())
+            # The set has the name of the run if that is named, else that of the object.
+            name = None if request.run_id else objects.drawn_name(objects.benchmark_of(planned))
+            set_name = checked_set_name(request.run_id or name or "")
             request = msgspec.structs.replace(request, set_name=set_name)
     return Submission(
-        request=request, planned=planned, target=target, operator=operator, nodes=nodes
+        request=request, planned=planned, target=target, operator=operator, name=name, nodes=nodes
     )
 
 

@@ -50,6 +50,17 @@ def draw_set_name(*, at: float, token: str) -> str:
     return f"{_stamp(at)}-{token}"
 
 
+def draw_name(benchmark: str, longest: int, *, at: float, token: str) -> str:
+    """Draw the name of a submit: ``deeplabv3p-1127-x7k2qd``, with the day in UTC.
+
+    Nobody is asked whether it is free: of a thousand submits on each day of ten years two have one
+    name with a probability of 1 %.
+    """
+    day = datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%m%d")
+    end = f"-{day}-{token}"
+    return benchmark[: longest - len(end)].rstrip("-") + end
+
+
 def checked_run_id(text: str) -> str:
     """Return ``text`` if it can name a job, else raise :class:`UsageError`."""
     if len(text) > NAME_LIMIT or not RUN_ID.fullmatch(text):

@@ -175,7 +175,7 @@ def explain_command(target: str, log: str | None, scope: StoresRead) -> int:
 
     \b
     k8sbench explain gpu-count
-    k8sbench explain resnet50-261120-081500-x7k2qd-1
+    k8sbench explain resnet50-1120-x7k2qd-1
     k8sbench explain mine.yaml train.log
     """
     if log is not None:
