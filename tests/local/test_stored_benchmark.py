@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,21 @@ def test_an_object_of_the_same_set_is_retried_and_says_how_it_ended(store: Path)
         assert main(["store", "remove", lost.name, "--yes"]) == 0
     assert said["observedRetry"] == 1
     assert list((store / "benchmarks" / "open").iterdir()) == []
+
+
+def test_a_submit_without_names_draws_one_for_its_object_its_set_and_its_runs(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(store)) == 0
+    (name,) = names(store)
+    assert re.fullmatch(r"mine-\d{4}-[a-z0-9]{6}", name)
+    capsys.readouterr()
+    assert main(["list", "-o", "json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {one["run_id"]: one["set_name"] for one in listed} == {
+        f"{name}-1": name,
+        f"{name}-2": name,
+    }
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
