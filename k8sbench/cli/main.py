@@ -51,7 +51,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Results": {
         "results": ("results", "Print tables of the measured results."),
         "report": ("results", "Write a publishable report of sets."),
-        "explain": ("results", "Explain a figure, an id such as gpu-count, a column, or a log format."),
+        "explain": (
+            "results",
+            "Explain a figure, an id such as gpu-count, a column, or a log format.",
+        ),
         "compare": ("results", "Compare two sides, or the newest night with the one before."),
         "baseline": ("results", "Save, list and remove baselines for compare."),
         "history": ("results", "Show benchmarks over their sets, and what changed."),

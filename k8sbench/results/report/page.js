@@ -10,7 +10,7 @@ filter.oninput = () => {
   const words = filter.value.split(/\s+/).map(plain);
   rows.forEach(row => row.hidden = !words.every(word => row.said.includes(word)));
 };
-all('tbody > tr:first-child > td:not(:first-child)').forEach(cell =>
+all('td + td').forEach(cell =>
   cell.dataset.title = all('th', cell.closest('table'))[cell.cellIndex].textContent);
 const button = (cell, act) => {
   const made = document.createElement('button');
@@ -19,7 +19,7 @@ const button = (cell, act) => {
   made.onclick = act;
   return made;
 };
-all('.more').forEach(more => {
+all('main tr + tr').forEach(more => {
   const show = open => { more.hidden = !open; made.ariaExpanded = open; };
   const made = button(more.previousElementSibling.cells[0], () => show(more.hidden));
   show(false);
@@ -51,11 +51,11 @@ onpointermove = onpointerdown = ({target, clientX: x, clientY: y}) => {
   const chart = target.closest('[data-at]');
   const panel = chart && all('[viewBox]', chart).find(panel => box(panel).bottom + 9 > y);
   if (tip.hidden = !panel) return;
-  const {left, width} = box(panel), {at, name, from} = chart.dataset;
-  const places = at.split('|').map(place => place.split(','));
-  const away = n => Math.abs(places[n][0] - (x - left) / width * 1000);
-  const near = places.reduce((best, _, n) => away(n) < away(best) ? n : best, 0);
-  const [, end, minute] = places[near];
+  const {left, width} = box(panel), axis = tip.dataset.axes.split('\n')[chart.dataset.at];
+  const [[from, ...name], ...places] = axis.split('|').map(place => place.split(','));
+  const away = places.map(([at]) => Math.abs(at - (x - left) / width * 1000));
+  const near = away.indexOf(Math.min(...away));
+  const [, minute, ...end] = places[near];
   const time = minute && new Date(6e4 * (+from + +minute)).toISOString().slice(0, 16) + 'Z';
   tip.textContent = [name + end, time, ...all('[data-v]', panel)
     .map(line => line.dataset.v.split('|')[near])].filter(Boolean).join('\n');

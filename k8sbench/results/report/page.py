@@ -58,6 +58,8 @@ MOST_DRAWN = 30
 """Maximum number of such cases of a page, which several benchmarks share."""
 MOST_WORDS = 800
 """Maximum number of sets whose points tell their figures."""
+_OPTIONAL = ("tbody", "thead", "td", "th", "tr", "dd", "dt", "li")
+"""Elements whose end tags HTML does not need: a twelfth of a page with many rows."""
 
 
 def html(page: Page) -> str:
@@ -71,8 +73,9 @@ def html(page: Page) -> str:
     ids = ids_of(page.results)
     most = max(1, min(MOST_CASES, MOST_DRAWN // max(1, len(cases))))
     over_sets = {name: _over_sets(page, some[:most], axes) for name, some in cases.items()}
+    chart_axes = svg.Axes()
     sections = {
-        name: _section(page, name, over_sets[name], len(cases[name][most:]), ids)
+        name: _section(page, name, over_sets[name], len(cases[name][most:]), ids, chart_axes)
         for name in _benchmarks(page)
     }
     text = _template().render(
@@ -102,6 +105,7 @@ def html(page: Page) -> str:
         legend=_legend(over_sets.values()),
         columns=_columns(page, [t for one in sections.values() for t in one["tables"]]),
         sections=sections,
+        axes=chart_axes.text,
         script=script,
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -190,6 +194,7 @@ def _section(
     over_sets: Sequence[LineChart],
     more_cases: int,
     ids: Mapping[str, str],
+    chart_axes: svg.Axes,
 ) -> dict[str, Any]:
     """Build a benchmark's part: charts, cases over their sets, rows."""
     results = [r for r in page.results if r.group.key.benchmark == benchmark]
@@ -208,7 +213,13 @@ def _section(
     }
     common = _common(environments.values())
     details = iter(
-        _row(group, page, runs, [one for one in environments[group.key.id] if one not in common])
+        _row(
+            group,
+            page,
+            runs,
+            [one for one in environments[group.key.id] if one not in common],
+            chart_axes,
+        )
         if group.key.id in environments
         else None
         for group in order
@@ -219,9 +230,9 @@ def _section(
     tables = layout.tables(results, parities, "page")
     return {
         "models": _models(results, page.lang),
-        "over_sets": _drawn(over_sets),
+        "over_sets": _drawn(over_sets, chart_axes),
         "more_cases": more_cases,
-        "charts": _drawn(scaling_chart.charts(results, page.lang)),
+        "charts": _drawn(scaling_chart.charts(results, page.lang), chart_axes),
         "environment": common,
         "tables": [
             _table(table, [next(rows, ("", "soft", None)) for _ in table.rows], page.lang)
@@ -316,16 +327,20 @@ def _legend(charts: Iterable[Sequence[LineChart]]) -> list[tuple[str, str]]:
     return [(svg.sign(key), key.text) for key in dict.fromkeys(itertools.chain(*lists))]
 
 
-def _drawn(charts: Sequence[LineChart]) -> list[tuple[str, list[str]]]:
+def _drawn(charts: Sequence[LineChart], axes: svg.Axes) -> list[tuple[str, list[str]]]:
     """Draw charts, each with the words of its events."""
-    return [(svg.element(one), [event.text for event in one.events]) for one in charts]
+    return [(svg.element(one, axes), [event.text for event in one.events]) for one in charts]
 
 
 # What unfolds below a row
 
 
 def _row(
-    group: Group, page: Page, runs: Mapping[str, History], environment: list[tuple[str, str]]
+    group: Group,
+    page: Page,
+    runs: Mapping[str, History],
+    environment: list[tuple[str, str]],
+    chart_axes: svg.Axes,
 ) -> dict[str, Any]:
     write = functools.partial(messages.written, page.lang)
     history = next((runs[m.run_id] for m in group.members if m.run_id in runs), None)
@@ -356,7 +371,7 @@ def _row(
         ],
         "charts": []
         if history is None
-        else _drawn(plot.over_time(history, history.run_id, page.lang)),
+        else _drawn(plot.over_time(history, history.run_id, page.lang), chart_axes),
     }
 
 
@@ -432,6 +447,8 @@ def _script() -> str:
 @functools.cache
 def _template() -> jinja2.Template:
     text = importlib.resources.files(__package__).joinpath("page.html.j2").read_text("utf-8")
+    for name in _OPTIONAL:
+        text = text.replace(f"</{name}>\n", "").replace(f"</{name}>", "")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -88,10 +88,29 @@ def css(*, is_dark: bool = False) -> str:
     )
 
 
-def element(chart: LineChart) -> str:
+class Axes:
+    """Axes of the charts of a page: places of sets or iterations, which many charts share.
+
+    The page's script reads them.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, chart: LineChart) -> int:
+        """Return the number of a chart's axis."""
+        return self._numbers.setdefault(_named_places(chart), len(self._numbers))
+
+    @property
+    def text(self) -> str:
+        """All axes in the order of their numbers, one a line."""
+        return "\n".join(self._numbers)
+
+
+def element(chart: LineChart, axes: Axes) -> str:
     """Draw a chart for a page that has the colours; it is as wide as its place.
 
-    Its legend names lines alone: words of keys and events are the page's.
+    Its legend names lines alone: words of keys and events are the page's, as are its ``axes``.
     """
     left = _left(chart)
     root = _root(chart.title)
@@ -100,27 +119,28 @@ def element(chart: LineChart) -> str:
     padding = f"padding:0 {RIGHT}px 0 {_n(left)}px"
     root.attrib |= {"width": "100%", "height": _n(height), "style": padding}
     if chart.places:
-        root.attrib |= _named_places(chart)
+        root.attrib["data-at"] = str(axes.number(chart))
     return ET.tostring(root, encoding="unicode")
 
 
-def _named_places(chart: LineChart) -> dict[str, str]:
-    """Write the places of a chart for the page's script: ``x,end of the name,minutes|…``.
+def _named_places(chart: LineChart) -> str:
+    """Write the places of a chart: ``first minute,begin of all names|x,minutes,end of name|…``.
 
-    ``x`` is in thousandths of the width. The begin that all names share, and the first minute since
-    1970, stand once.
+    ``x`` is in thousandths of the width, minutes are since the first one, which is since 1970. A
+    name may have commas.
     """
     letters = zip(*(place.name for place in chart.places), strict=False)
     shared = "".join(same[0] for same in takewhile(lambda same: len({*same}) == 1, letters))
     times = [place.time for place in chart.places if place.time is not None]
     begin = int(min(times, default=0.0) // 60)
     share = _plot_of(chart, _Lines(STRETCHED, FINE)).share
-    places = [
-        f"{round(1000 * share(place.at))},{place.name[len(shared) :]},"
+    written = [
+        f"{round(1000 * share(place.at))},"
         + ("" if place.time is None else str(int(place.time // 60) - begin))
+        + f",{place.name[len(shared) :]}"
         for place in chart.places
     ]
-    return {"data-at": "|".join(places), "data-name": shared, "data-from": str(begin)}
+    return clean("|".join((f"{begin},{shared}", *written)))
 
 
 def sparkline(
@@ -266,17 +286,17 @@ def _panels(root: ET.Element, chart: LineChart, width: float, drawn: _Lines) -> 
         top += 6
         _panel(root, panel, chart, plot, top)
         top += panel.height + GAP
-    marks = ET.SubElement(root, "g", {"class": "soft"})
+    marks = _soft(root, "middle")
     for near in _near(chart.events, plot):
         numbers = "–".join(dict.fromkeys((str(near[0] + 1), str(near[-1] + 1))))
         middle = sum(plot.share(chart.events[place].at) for place in near) / len(near)
-        _label(marks, f"{_n(100 * middle)}%", top + 8, numbers, "middle")
+        _label(marks, f"{_n(100 * middle)}%", top + 8, numbers)
     top += 12 * bool(chart.events)
     for tick in ticks:
-        _label(marks, plot.percent(tick.at), top + 12, tick.label, "middle")
+        _label(marks, plot.percent(tick.at), top + 12, tick.label)
     top += LINE * bool(ticks)
     if chart.across:
-        _label(marks, "50%", top + 12, chart.across, "middle")
+        _label(marks, "50%", top + 12, chart.across)
         top += LINE
     return top + 4
 
@@ -328,9 +348,9 @@ def _panel(root: ET.Element, panel: Panel, chart: LineChart, plot: _Plot, top: f
     if chart.events:
         ats = dict.fromkeys(_n(plot.x(event.at)) for event in chart.events)
         _path(lines, "".join(f"M{at} 0V{bottom}" for at in ats), "soft")
-    marks = ET.SubElement(root, "g", {"class": "soft"})
+    marks = _soft(root, "end")
     for tick in ups:
-        _label(marks, "-4", top + scale(tick) + 4, _figure(tick, panel), "end")
+        _label(marks, "-4", top + scale(tick) + 4, _figure(tick, panel))
     for line in panel.lines:
         part = _line(lines, line, plot, scale)
         if chart.places and any(dot.value for dot in line.points):
@@ -502,11 +522,27 @@ def _path(group: ET.Element, d: str, kind: str = "", *, dashes: str = "") -> Non
     ET.SubElement(group, "path", about | ({"stroke-dasharray": dashes} if dashes else {}))
 
 
+def _soft(root: ET.Element, anchor: str) -> ET.Element:
+    """Begin a group of soft words with one anchor."""
+    return ET.SubElement(root, "g", {"class": "soft", "text-anchor": anchor})
+
+
 def _label(
-    group: ET.Element, x: str, y: float, text: str, anchor: str, kind: str = "", *, shift: int = 0
+    group: ET.Element,
+    x: str,
+    y: float,
+    text: str,
+    anchor: str = "",
+    kind: str = "",
+    *,
+    shift: int = 0,
 ) -> None:
-    """Write words at a place; ``shift`` moves them to the right, in pixels."""
-    about = {"x": x, "y": _n(y), "text-anchor": anchor}
+    """Write words at a place; ``shift`` moves them to the right, in pixels.
+
+    Without an anchor they have that of their group.
+    """
+    about = {"x": x, "y": _n(y)}
+    about |= {"text-anchor": anchor} if anchor else {}
     about |= {"class": kind} if kind else {}
     about |= {"dx": str(shift)} if shift else {}
     ET.SubElement(group, "text", about).text = clean(text)

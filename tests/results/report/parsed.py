@@ -8,6 +8,14 @@ from typing import NamedTuple
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 """Elements of HTML without an end."""
+ENDED_BY = {
+    **dict.fromkeys(("dt", "dd"), ("dt", "dd")),
+    "li": ("li",),
+    **dict.fromkeys(("th", "td"), ("th", "td", "tr", "tbody")),
+    "tr": ("tr", "tbody"),
+    **dict.fromkeys(("thead", "tbody"), ("tbody",)),
+}
+"""Element that needs no end tag → elements whose begin ends it, as does the end of its parent."""
 OF_SVG = {"viewbox": "viewBox"}
 """Attributes that HTML reads as small letters."""
 
@@ -18,7 +26,15 @@ class _Builder(html.parser.HTMLParser):
         self.tree = ET.TreeBuilder()
         self.open: list[str] = []
 
+    def end(self) -> str:
+        """End the innermost open element."""
+        tag = self.open.pop()
+        self.tree.end(tag)
+        return tag
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        while self.open and tag in ENDED_BY.get(self.open[-1], ()):
+            self.end()
         self.tree.start(tag, {OF_SVG.get(name, name): value or "" for name, value in attrs})
         if tag in VOID:
             self.tree.end(tag)
@@ -30,8 +46,9 @@ class _Builder(html.parser.HTMLParser):
         self.tree.end(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag, f"{tag} ends, and another element is open"
-        self.tree.end(tag)
+        while self.open[-1] != tag and self.open[-1] in ENDED_BY:
+            self.end()
+        assert self.end() == tag, f"{tag} ends, and another element is open"
 
     def handle_data(self, data: str) -> None:
         self.tree.data(data)

@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ET
 
+import msgspec
 import pytest
 
 from k8sbench.results.report import page as results_page
@@ -70,7 +71,7 @@ def file(drawn: Chart) -> ET.Element:
 
 
 def page(drawn: LineChart) -> ET.Element:
-    return parsed.svg(svg.element(drawn))
+    return parsed.svg(svg.element(drawn, svg.Axes()))
 
 
 def texts(of: ET.Element) -> list[str]:
@@ -142,15 +143,17 @@ def test_panels_share_an_axis_and_a_line_ends_where_its_points_do() -> None:
     assert texts(file(SETS))[-7:] == [*axis, *legend]
 
 
-def test_places_of_a_page_share_what_their_names_begin_with() -> None:
+def test_charts_of_a_page_share_their_places_and_places_what_their_names_begin_with() -> None:
     points = (Dot(0, 1, value="1.0"), Dot(10, 2, value="2.0"))
     other = (Dot(10, 3, value="3.0"),)
     panels = [Panel(lines=(Trace(kind="fp32", points=some),)) for some in (points, other)]
     places = (Place(0, "night-08", 120.0), Place(10, "night-09", None))
     chart = LineChart(title="t", panels=tuple(panels), ends=(0, 20), places=places)
-    root = page(chart)
-    found = {name: root.attrib[f"data-{name}"] for name in ("at", "name", "from")}
-    assert found == {"at": "0,8,0|500,9,", "name": "night-0", "from": "2"}
+    over_time = msgspec.structs.replace(chart, places=(Place(0, "a, b"),))
+    axes = svg.Axes()
+    root, *others = [parsed.svg(svg.element(one, axes)) for one in (chart, over_time, chart)]
+    assert [one.attrib["data-at"] for one in (root, *others)] == ["0", "1", "0"]
+    assert axes.text.splitlines() == ["2,night-0|0,0,8|500,,9", "0,a, b|0,,"]
     values = [line.attrib["data-v"] for panel in parsed.panels(root) for line in panel.lines]
     assert values == ["1.0|2.0", "|3.0"]
     attributes = {name for one in parsed.svg(svg.document([chart])).iter() for name in one.attrib}
@@ -173,12 +176,13 @@ def test_a_file_has_margins() -> None:
         (inner,) = root.findall("svg")
         left = float(inner.attrib["x"])
         right = left + float(inner.attrib["width"])
+        anchors = {text: group.get("text-anchor", "") for group in inner.iter() for text in group}
         for text in inner.iter("text"):
             at = text.attrib["x"]
             share = float(at.rstrip("%"))
             x = left + (share / 100 * (right - left) if at.endswith("%") else share)
             length = svg.LETTER * len(text.text or "")
-            start = {"middle": 0.5, "end": 1.0}.get(text.attrib.get("text-anchor", ""), 0.0)
+            start = {"middle": 0.5, "end": 1.0}.get(text.get("text-anchor", anchors[text]), 0.0)
             assert x - start * length >= svg.MARGIN - 5
             assert x + (1 - start) * length <= width - 5
             assert float(inner.attrib["y"]) + float(text.attrib["y"]) < height - 5
