@@ -81,7 +81,7 @@ def test_an_operator_runs_the_case_on_each_node_and_once_more_on_one_that_may_be
     operator = operator_process.make(checking.namespace, tmp_path / "machine")
     operator.pools.write_text(rack.pools("rack"))
     # Its objects are resnet50-a and resnet50-b.
-    named = children.calling(alterations.name_sets, "ab")
+    named = children.calling(alterations.name_objects, "ab")
     checking.program = ("-c", named + children.K8SBENCH)
     # Number 3 is of rack-2, and slow; its second run is as fast as the others.
     rack.logs(checking, range(1, NODES + 1), {3: 0.08}, name="resnet50-a")

@@ -26,11 +26,16 @@ def number_runs() -> None:
     setattr(Benchmark, "run_id", run_id)  # noqa: B010
 
 
-def name_sets(names: str) -> None:
-    """Name new sets by one letter after the other."""
-    from k8sbench.app import connections
+def name_objects(ends: str) -> None:
+    """Name new objects ``resnet50-a`` etc., by one letter after the other."""
+    from k8sbench.app import objects
 
-    setattr(connections, "new_set_name", iter(names).__next__)  # noqa: B010
+    letters = iter(ends)
+
+    def name(benchmark: str) -> str:
+        return f"{benchmark}-{next(letters)}"
+
+    setattr(objects, "drawn_name", name)  # noqa: B010
 
 
 def need_newer_objects() -> None:
